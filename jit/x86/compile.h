@@ -1,0 +1,33 @@
+// Block programs to x86-64 machine code (AVX2, FMA, F16C) with AsmJit.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include "kernels/program.h"
+
+namespace frit::jit {
+
+// Runs instances [begin, end) of the linearised grid axes (row-major) and, along the last block axis, lanes
+// [lane_begin, lane_end); lane_end = INT64_MAX means all. Only a `lane_split` kernel may be given part of the lanes.
+using CpuEntry = void (*)(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin, int64_t lane_end);
+
+struct CpuKernel {
+  CpuEntry entry = nullptr;
+  bool lane_split = false;     // every value along the last block axis is independent of its neighbours
+  bool ordered = false;        // has a sequential axis: the grid may be split only along axes before it
+  uint32_t code_bytes = 0;
+  std::string name;
+  std::shared_ptr<void> code;  // owns the executable memory
+};
+
+// The choices that change the code but never its result.
+struct CpuSchedule {
+  uint8_t unroll = 0;  // strips of 8 lanes per iteration; 0: chosen
+  bool operator==(const CpuSchedule&) const = default;
+};
+
+// Throws std::runtime_error when the program cannot be compiled (the caller falls back and logs once).
+CpuKernel compile_x86(const kernels::Program& program, const CpuSchedule& schedule = {});
+std::string disassembly_x86(const kernels::Program& program, const CpuSchedule& schedule = {});  // AsmJit's log
+
+}  // namespace frit::jit
