@@ -16,6 +16,7 @@
 #pragma once
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 #include "tracer/scalar.h"
 
@@ -108,15 +109,21 @@ class ProgramBuilder {
   Value reduce(Reduce kind, Value v, int axis, Value mask = {}, Order order = Order::lanes, bool fused = false);
   Dtype dtype(Value v) const { return program_.instrs[v.id].dtype; }
   Dtype memory_dtype(Value pointer) const;
-  Program finish();
+  Program finish();  // drops what no store or extent needs, verifies, and leaves the builder empty
 
  private:
   Value push(Instr i);
+  bool belongs(Value v) const { return v.id < program_.instrs.size(); }
   Program program_;
+  std::unordered_multimap<uint64_t, Id> known_;  // hash of a shareable instruction to its id
+  size_t loads_from_ = 0;                        // loads before this id may have been overtaken by a store
 };
 
 // Arguments of a launch, one 64-bit slot per parameter in order: a pointer (element address), an Int64, or the bits of a
 // number in its compute type (zero-extended).
 using Slot = uint64_t;
+
+// The extents of a verified program's axes under these arguments.
+std::vector<int64_t> extents(const Program& p, const Slot* args);
 
 }  // namespace frit::kernels

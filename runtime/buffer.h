@@ -7,7 +7,9 @@ namespace frit {
 
 struct MemoryStats {
   int64_t current = 0;       // bytes handed out now (as asked for)
-  int64_t peak = 0;          // highest `current` since the start or the last reset_peak
+  // Highest `current` since the start or the last reset_peak: exact while one thread frees and allocates, else it may
+  // count up to 4 KiB per thread that were freed already.
+  int64_t peak = 0;
   int64_t reserved = 0;      // bytes held from the system, cached free blocks included
   int64_t allocations = 0;   // calls of allocate so far
   int64_t cache_hits = 0;    // of those, served from the cache
@@ -20,6 +22,7 @@ void* allocate(size_t bytes);
 void deallocate(void* p, size_t bytes) noexcept;  // the same bytes; any thread
 MemoryStats memory_stats();
 void reset_memory_peak();
+void set_memory_limit(int64_t bytes);  // on `reserved`; 0: none. FRIT_MEMORY_LIMIT sets it at the start
 void release_cached_memory();  // gives every cached free block back to the system (this thread's and the shared ones)
 
 }  // namespace frit

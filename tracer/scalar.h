@@ -33,7 +33,7 @@ namespace frit::scalar {
   X(bit_and, 2) X(bit_or, 2) X(bit_xor, 2) X(bit_not, 1) X(shl, 2) X(shr, 2) X(ushr, 2)                             \
   X(mulhi_u32, 2) /* Int32 operands taken as unsigned: high half of the product */                                  \
   X(eq, 2) X(ne, 2) X(lt, 2) X(le, 2) /* Bool results; dtype of the comparison is that of the operands */           \
-  X(select, 3)  /* Bool, a, b */                                                                                    \
+  X(select, 3)  /* Bool, a, b; imm 1: a is rarely chosen (a hint only) */                                            \
   X(convert, 1) X(bitcast, 1) /* Int32 <-> Float32, Int64 <-> Float64 */                                            \
   X(table, 1)   /* imm: table number (tables()), operand: Int32 index in range */
 
@@ -89,7 +89,9 @@ class Builder {
   const Node& node(uint16_t id) const { return function_.nodes[id]; }
 
  private:
+  size_t free_slot(const Node& n) const;
   Function function_;
+  std::vector<uint16_t> slots_;  // hash table of node numbers
 };
 inline Dtype Expr::dtype() const { return builder->node(id).dtype; }
 
@@ -137,6 +139,8 @@ Expr mulhi_u32(Expr a, Expr b);
 Expr select(Expr cond, Expr a, Expr b);
 Expr select(Expr cond, Expr a, double b);
 Expr select(Expr cond, double a, Expr b);
+// The same value, with the hint that cond is almost always false: a generator may skip what only `rare` needs.
+Expr select_rare(Expr cond, Expr rare, Expr usual);
 Expr convert(Expr a, Dtype d);
 Expr bitcast(Expr a, Dtype d);
 Expr lookup(int table, Expr index);
@@ -144,5 +148,8 @@ Expr lookup(int table, Expr index);
 // Evaluates a function for one element: the oracle. Values are bit patterns in the node's own type (sign- or
 // zero-extended to 64 bits; Bool is 0 or 1). `scratch` is resized to nodes.size() and may be reused.
 void evaluate(const Function& f, const uint64_t* inputs, const uint64_t* params, uint64_t* results, std::vector<uint64_t>& scratch);
+// The same for `count` elements: inputs[k] and results[k] point at count values each; params are shared.
+void evaluate_block(const Function& f, const uint64_t* const* inputs, const uint64_t* params, uint64_t* const* results, size_t count,
+                    std::vector<uint64_t>& scratch);
 
 }  // namespace frit::scalar

@@ -38,11 +38,11 @@ Expr erf(Expr a);
 Expr erfc(Expr a);
 Expr lgamma(Expr a);
 Expr digamma(Expr a);
-Expr pow(Expr a, Expr b);
+Expr pow(Expr a, Expr b);    // integers too: wraps; negative exponents truncate
 Expr sigmoid(Expr a);
 Expr softplus(Expr a);      // log(1 + exp(a)), no overflow
 Expr gelu(Expr a);          // a * Phi(a), by erfc: no cancellation in the negative tail
-Expr fmod(Expr a, Expr b);  // C's; exact for |a/b| < 2^24 (float32) or 2^53 (float64), and for integers
+Expr fmod(Expr a, Expr b);  // C's; exact for float32, for float64 with |a/b| < 2^300, and for integers
 Expr floor_divide(Expr a, Expr b);  // floor of the exact quotient; integers too (x//0 = 0)
 Expr remainder(Expr a, Expr b);     // sign of the divisor; integers too
 

@@ -1,0 +1,18 @@
+# Runs at install time with `root` and `destination` set: copies the headers of lower floors that the public headers
+# reach through their #include "…" lines, and no others.
+cmake_policy(VERSION 3.25)
+file(GLOB waiting ${root}/frontend/include/frit/*.h)
+set(seen "")
+while(waiting)
+  list(POP_FRONT waiting header)
+  file(STRINGS ${header} lines REGEX "^[ \t]*#[ \t]*include[ \t]*[\"<]")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[^\"<]*[\"<]([^\">]*)[\">].*$" "\\1" name "${line}")
+    if(name MATCHES "^(runtime|tracer|kernels|jit|frontend)/" AND NOT name IN_LIST seen AND EXISTS ${root}/${name})
+      list(APPEND seen ${name})
+      list(APPEND waiting ${root}/${name})
+      get_filename_component(folder ${name} DIRECTORY)
+      file(INSTALL DESTINATION ${destination}/${folder} TYPE FILE FILES ${root}/${name})
+    endif()
+  endforeach()
+endwhile()

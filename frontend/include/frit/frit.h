@@ -1,0 +1,5 @@
+// Frit's public API in one light header (no iostream: see frit/print.h and frit/torch.h).
+#pragma once
+#include "frit/autograd.h"
+#include "frit/functions.h"
+#include "frit/tensor.h"

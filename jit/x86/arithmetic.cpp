@@ -1,0 +1,481 @@
+// Scalar primitives on 8 lanes. Start with emit_scalar; `binary` is one operation on one register. See emitter.h for how
+// each type is held.
+#include "jit/x86/levels.h"
+
+namespace frit::jit::x86_code {
+
+namespace {
+using asmjit::Imm;
+using asmjit::x86::ptr;
+
+// AVX comparison predicates, quiet.
+enum Predicate : int { equal_oq = 0, unordered = 3, unequal_uq = 4, less_oq = 17, less_equal_oq = 18 };
+
+bool is_small(Dtype d) { return d == Dtype::UInt8 || d == Dtype::Int8 || d == Dtype::Int16; }
+bool commutes(Prim p) {
+  return p == Prim::add || p == Prim::mul || p == Prim::bit_and || p == Prim::bit_or || p == Prim::bit_xor || p == Prim::eq ||
+         p == Prim::ne;
+}
+}  // namespace
+
+// ---- small pieces -------------------------------------------------------------------------------------------------
+
+Ymm Emitter::emit1(Inst::Id id, const Operand& a) {
+  const Ymm d = cc_.newYmm();
+  cc_.emit(id, d, a);
+  return d;
+}
+Ymm Emitter::emit2(Inst::Id id, const Operand& a, const Operand& b) {
+  const Ymm d = cc_.newYmm();
+  cc_.emit(id, d, a, b);
+  return d;
+}
+Ymm Emitter::emit3(Inst::Id id, const Operand& a, const Operand& b, const Operand& c) {
+  const Ymm d = cc_.newYmm();
+  cc_.emit(id, d, a, b, c);
+  return d;
+}
+
+Ymm Emitter::move(const Operand& o) { return emit1(Inst::kIdVmovaps, o); }
+Ymm Emitter::load_constant(const Mem& m) { return emit1(Inst::kIdVmovaps, m); }
+
+Ymm Emitter::zero() {
+  const Ymm z = cc_.newYmm();
+  cc_.vpxor(z, z, z);
+  return z;
+}
+Ymm Emitter::ones() {
+  const Ymm z = cc_.newYmm();
+  cc_.vpcmpeqd(z, z, z);
+  return z;
+}
+void Emitter::invert(const Ymm& v) { cc_.vpxor(v, v, constant32(~0u)); }
+
+Mem Emitter::constant_float(double v, Dtype d) {
+  if (d == Dtype::Float64) return constant64(std::bit_cast<uint64_t>(v));
+  return constant32(std::bit_cast<uint32_t>(float(v)));
+}
+
+// Brings the lanes of a narrow integer type back into its range.
+void Emitter::wrap(const Ymm& v, Dtype t) {
+  switch (t) {
+    case Dtype::UInt8: cc_.vpand(v, v, constant32(0xff)); break;
+    case Dtype::Int8: cc_.vpslld(v, v, 24), cc_.vpsrad(v, v, 24); break;
+    case Dtype::Int16: cc_.vpslld(v, v, 16), cc_.vpsrad(v, v, 16); break;
+    default: break;
+  }
+}
+
+Ymm Emitter::pack(const Ymm& low, const Ymm& high) {
+  const Ymm d = emit3(Inst::kIdVshufps, low, high, Imm(0x88));
+  cc_.vpermq(d, d, 0xd8);
+  return d;
+}
+
+Ymm Emitter::widen(const Ymm& v, int half) {
+  const Ymm d = cc_.newYmm();
+  if (half == 0) {
+    cc_.vpmovsxdq(d, v.xmm());
+  } else {
+    cc_.vextracti128(d.xmm(), v, 1);
+    cc_.vpmovsxdq(d, d.xmm());
+  }
+  return d;
+}
+
+void Emitter::widen(const Ymm& v, Ymm& low, Ymm& high) { low = widen(v, 0), high = widen(v, 1); }
+
+Ymm Emitter::blend(const Ymm& a, const Operand& b, const Ymm& mask) { return emit3(Inst::kIdVblendvps, a, b, mask); }
+Ymm Emitter::blend_wide(const Ymm& a, const Operand& b, const Ymm& mask) { return emit3(Inst::kIdVblendvpd, a, b, mask); }
+
+// ---- one operation on one register ----------------------------------------------------------------------------------
+
+Ymm Emitter::binary(Prim p, Dtype t, const Ymm& a, const Operand& b) {
+  const bool wide = t == Dtype::Float64;
+  if (!is_floating(t)) return t == Dtype::Int64 ? binary64(p, a, b) : binary32(p, t, a, b);
+  switch (p) {
+    case Prim::add: return emit2(wide ? Inst::kIdVaddpd : Inst::kIdVaddps, a, b);
+    case Prim::sub: return emit2(wide ? Inst::kIdVsubpd : Inst::kIdVsubps, a, b);
+    case Prim::mul: return emit2(wide ? Inst::kIdVmulpd : Inst::kIdVmulps, a, b);
+    case Prim::div: return emit2(wide ? Inst::kIdVdivpd : Inst::kIdVdivps, a, b);
+    case Prim::min: return emit2(wide ? Inst::kIdVminpd : Inst::kIdVminps, a, b);
+    case Prim::max: return emit2(wide ? Inst::kIdVmaxpd : Inst::kIdVmaxps, a, b);
+    default: throw std::runtime_error("block program " + p_.name + ": no float code for " + scalar::prim_name(p));
+  }
+}
+
+Ymm Emitter::binary32(Prim p, Dtype t, const Ymm& a, const Operand& b) {
+  const bool mask = t == Dtype::Bool;
+  Ymm d;
+  switch (p) {
+    case Prim::add: d = emit2(Inst::kIdVpaddd, a, b); break;
+    case Prim::sub: d = emit2(Inst::kIdVpsubd, a, b); break;
+    case Prim::mul: d = emit2(Inst::kIdVpmulld, a, b); break;
+    case Prim::min: return emit2(mask ? Inst::kIdVpand : Inst::kIdVpminsd, a, b);
+    case Prim::max: return emit2(mask ? Inst::kIdVpor : Inst::kIdVpmaxsd, a, b);
+    case Prim::bit_and: return emit2(Inst::kIdVpand, a, b);
+    case Prim::bit_or: return emit2(Inst::kIdVpor, a, b);
+    case Prim::bit_xor: return emit2(Inst::kIdVpxor, a, b);
+    case Prim::shl: case Prim::shr: case Prim::ushr: return shift32(p, t, a, b);
+    case Prim::div: case Prim::rem: return divide32(p, t, a, b.isMem() ? load_constant(b.as<Mem>()) : b.as<Ymm>());
+    case Prim::mulhi_u32: return multiply_high(a, b.isMem() ? load_constant(b.as<Mem>()) : b.as<Ymm>());
+    default: throw std::runtime_error("block program " + p_.name + ": no integer code for " + scalar::prim_name(p));
+  }
+  wrap(d, t);
+  return d;
+}
+
+Ymm Emitter::shift32(Prim p, Dtype t, const Ymm& a, const Operand& b) {
+  const Ymm count = cc_.newYmm();
+  if (b.isMem()) cc_.vmovaps(count, b.as<Mem>());
+  else cc_.vmovaps(count, b.as<Ymm>());
+  cc_.vpand(count, count, constant32(31));
+  Ymm d;
+  if (p == Prim::shl) {
+    d = emit2(Inst::kIdVpsllvd, a, count);
+  } else if (p == Prim::shr) {
+    d = emit2(Inst::kIdVpsravd, a, count);
+  } else {
+    Ymm from = a;  // as wide as the type
+    if (is_small(t)) from = emit2(Inst::kIdVpand, a, constant32(t == Dtype::Int16 ? 0xffff : 0xff));
+    d = emit2(Inst::kIdVpsrlvd, from, count);
+  }
+  wrap(d, t);
+  return d;
+}
+
+// 32-bit quotients are exact in double: a non-integer quotient differs from an integer by more than a rounding.
+Ymm Emitter::divide32(Prim p, Dtype t, const Ymm& a, const Ymm& b) {
+  const Ymm by_zero = emit2(Inst::kIdVpcmpeqd, b, zero());
+  Ymm q[2];
+  for (int h = 0; h < 2; ++h) {
+    const Ymm x = cc_.newYmm(), y = cc_.newYmm();
+    if (h == 0) {
+      cc_.vcvtdq2pd(x, a.xmm()), cc_.vcvtdq2pd(y, b.xmm());
+    } else {
+      cc_.vextracti128(x.xmm(), a, 1), cc_.vextracti128(y.xmm(), b, 1);
+      cc_.vcvtdq2pd(x, x.xmm()), cc_.vcvtdq2pd(y, y.xmm());
+    }
+    cc_.vdivpd(x, x, y);
+    cc_.vcvttpd2dq(x.xmm(), x);
+    q[h] = x;
+  }
+  Ymm d = cc_.newYmm();
+  cc_.vinserti128(d, q[0], q[1].xmm(), 1);
+  if (p == Prim::rem) {
+    cc_.vpmulld(d, d, b);
+    cc_.vpsubd(d, a, d);
+  }
+  cc_.vpandn(d, by_zero, d);
+  wrap(d, t);
+  return d;
+}
+
+Ymm Emitter::multiply_high(const Ymm& a, const Ymm& b) {
+  const Ymm even = emit2(Inst::kIdVpmuludq, a, b);
+  const Ymm odd = emit2(Inst::kIdVpsrlq, a, Imm(32)), other = emit2(Inst::kIdVpsrlq, b, Imm(32));
+  cc_.vpmuludq(odd, odd, other);
+  cc_.vpsrlq(even, even, 32);
+  return emit3(Inst::kIdVpblendd, even, odd, Imm(0xaa));
+}
+
+Ymm Emitter::multiply64(const Ymm& a, const Operand& b) {
+  const Ymm y = b.isMem() ? load_constant(b.as<Mem>()) : b.as<Ymm>();
+  const Ymm cross = emit2(Inst::kIdVpsrlq, a, Imm(32)), other = emit2(Inst::kIdVpsrlq, y, Imm(32));
+  cc_.vpmuludq(cross, cross, y);
+  cc_.vpmuludq(other, other, a);
+  cc_.vpaddq(cross, cross, other);
+  cc_.vpsllq(cross, cross, 32);
+  const Ymm low = emit2(Inst::kIdVpmuludq, a, y);
+  cc_.vpaddq(low, low, cross);
+  return low;
+}
+
+Ymm Emitter::binary64(Prim p, const Ymm& a, const Operand& b) {
+  const auto shift_count = [&] {
+    const Ymm c = move(b);
+    cc_.vpand(c, c, constant64(63));
+    return c;
+  };
+  switch (p) {
+    case Prim::add: return emit2(Inst::kIdVpaddq, a, b);
+    case Prim::sub: return emit2(Inst::kIdVpsubq, a, b);
+    case Prim::mul: return multiply64(a, b);
+    case Prim::bit_and: return emit2(Inst::kIdVpand, a, b);
+    case Prim::bit_or: return emit2(Inst::kIdVpor, a, b);
+    case Prim::bit_xor: return emit2(Inst::kIdVpxor, a, b);
+    case Prim::min: return blend_wide(a, b, emit2(Inst::kIdVpcmpgtq, a, b));
+    case Prim::max: {
+      const Ymm y = move(b);
+      return blend_wide(y, a, emit2(Inst::kIdVpcmpgtq, a, y));
+    }
+    case Prim::shl: return emit2(Inst::kIdVpsllvq, a, shift_count());
+    case Prim::ushr: return emit2(Inst::kIdVpsrlvq, a, shift_count());
+    case Prim::shr: {  // ((a >>> n) ^ m) - m with m the moved sign bit
+      const Ymm n = shift_count();
+      const Ymm sign = load_constant(constant64(uint64_t(1) << 63));
+      cc_.vpsrlvq(sign, sign, n);
+      const Ymm d = emit2(Inst::kIdVpsrlvq, a, n);
+      cc_.vpxor(d, d, sign);
+      cc_.vpsubq(d, d, sign);
+      return d;
+    }
+    default: throw std::runtime_error("block program " + p_.name + ": no integer code for " + scalar::prim_name(p));
+  }
+}
+
+Ymm Emitter::unary(Prim p, Dtype t, const Ymm& a) {
+  const bool wide = is_wide(t);
+  if (is_floating(t)) {
+    const auto round = [&](int mode) { return emit2(wide ? Inst::kIdVroundpd : Inst::kIdVroundps, a, Imm(8 | mode)); };
+    switch (p) {
+      case Prim::neg: return emit2(Inst::kIdVxorps, a, wide ? constant64(uint64_t(1) << 63) : constant32(1u << 31));
+      case Prim::abs: return emit2(Inst::kIdVandps, a, wide ? constant64(~(uint64_t(1) << 63)) : constant32(~(1u << 31)));
+      case Prim::sqrt: return emit1(wide ? Inst::kIdVsqrtpd : Inst::kIdVsqrtps, a);
+      case Prim::rint: return round(0);
+      case Prim::floor: return round(1);
+      case Prim::ceil: return round(2);
+      case Prim::trunc: return round(3);
+      default: break;
+    }
+  } else {
+    Ymm d;
+    switch (p) {
+      case Prim::neg: d = emit2(wide ? Inst::kIdVpsubq : Inst::kIdVpsubd, zero(), a); break;
+      case Prim::abs:
+        if (wide) {
+          const Ymm sign = emit2(Inst::kIdVpcmpgtq, zero(), a);
+          d = emit2(Inst::kIdVpxor, a, sign);
+          cc_.vpsubq(d, d, sign);
+        } else {
+          d = emit1(Inst::kIdVpabsd, a);
+        }
+        break;
+      case Prim::bit_not: d = emit2(Inst::kIdVpxor, a, constant32(~0u)); break;
+      case Prim::floor: case Prim::ceil: case Prim::trunc: case Prim::rint: return move(a);
+      default: break;
+    }
+    if (d.isValid()) {
+      wrap(d, t);
+      return d;
+    }
+  }
+  throw std::runtime_error("block program " + p_.name + ": no code for " + scalar::prim_name(p));
+}
+
+Ymm Emitter::compare32(Prim p, Dtype t, const Ymm& a, const Operand& b) {
+  if (t == Dtype::Float32) {
+    const int predicate = p == Prim::eq ? equal_oq : p == Prim::ne ? unequal_uq : p == Prim::lt ? less_oq : less_equal_oq;
+    return emit3(Inst::kIdVcmpps, a, b, Imm(predicate));
+  }
+  Ymm d;
+  if (p == Prim::eq || p == Prim::ne) {
+    d = emit2(Inst::kIdVpcmpeqd, a, b);
+    if (p == Prim::ne) invert(d);
+  } else if (t == Dtype::Bool) {  // lt: not a and b; le: not a or b
+    d = emit2(Inst::kIdVpandn, a, b);
+    if (p == Prim::le) {
+      const Ymm both = emit2(Inst::kIdVpcmpeqd, a, b);
+      cc_.vpor(d, d, both);
+    }
+  } else if (p == Prim::le) {
+    d = emit2(Inst::kIdVpcmpgtd, a, b);
+    invert(d);
+  } else {
+    d = emit2(Inst::kIdVpcmpgtd, b.isMem() ? load_constant(b.as<Mem>()) : b.as<Ymm>(), a);
+  }
+  return d;
+}
+
+Ymm Emitter::compare64(Prim p, Dtype t, const Ymm& a, const Operand& b) {
+  if (t == Dtype::Float64) {
+    const int predicate = p == Prim::eq ? equal_oq : p == Prim::ne ? unequal_uq : p == Prim::lt ? less_oq : less_equal_oq;
+    return emit3(Inst::kIdVcmppd, a, b, Imm(predicate));
+  }
+  Ymm d;
+  if (p == Prim::eq || p == Prim::ne) d = emit2(Inst::kIdVpcmpeqq, a, b);
+  else if (p == Prim::le) d = emit2(Inst::kIdVpcmpgtq, a, b);
+  else d = emit2(Inst::kIdVpcmpgtq, b.isMem() ? load_constant(b.as<Mem>()) : b.as<Ymm>(), a);
+  if (p == Prim::ne || p == Prim::le) invert(d);
+  return d;
+}
+
+// ---- instructions ---------------------------------------------------------------------------------------------------
+
+void Emitter::emit_scalar(Id v, Level* l) {
+  const Instr& i = instr(v);
+  if (i.prim == Prim::constant) {
+    const Ymm c = load_constant(constant_of(v));
+    new_rep(v, l).v[0] = c;
+    return;
+  }
+  for (Id in : i.in)
+    if (in != no_value && !is_constant(in)) rep(in, l);
+  count_operands(v, l);
+  switch (i.prim) {
+    case Prim::fma: return emit_fma(v, l);
+    case Prim::eq: case Prim::ne: case Prim::lt: case Prim::le: return emit_compare(v, l);
+    case Prim::select: return emit_select(v, l);
+    case Prim::convert: return emit_convert(v, l);
+    case Prim::bitcast: return emit_bitcast(v, l);
+    case Prim::table: return emit_table(v, l);
+    default: break;
+  }
+  if (i.dtype == Dtype::Int64 && (i.prim == Prim::div || i.prim == Prim::rem)) return emit_divide64(v, l);
+  Ymm out[2];
+  for (int h = 0; h < halves(i.dtype, l); ++h) {
+    if (scalar::prim_arity(i.prim) == 1) {
+      out[h] = unary(i.prim, i.dtype, lanes(i.in[0], l, h));
+      continue;
+    }
+    Id a = i.in[0], b = i.in[1];
+    if (commutes(i.prim) && is_constant(a) && !is_constant(b)) std::swap(a, b);
+    const Ymm left = lanes(a, l, h);
+    out[h] = binary(i.prim, i.dtype, left, source(b, l, h));
+  }
+  Rep& r = new_rep(v, l);
+  r.v[0] = out[0], r.v[1] = out[1];
+}
+
+// One operand's register is overwritten: best one that is not needed any more, and the constant stays in memory.
+void Emitter::emit_fma(Id v, Level* l) {
+  const Instr& i = instr(v);
+  const bool wide = i.dtype == Dtype::Float64;
+  Id a = i.in[0], b = i.in[1];
+  const Id c = i.in[2];
+  if (is_constant(a) || (!dies(a, l) && dies(b, l))) std::swap(a, b);
+  Ymm out[2];
+  for (int h = 0; h < halves(i.dtype, l); ++h) {
+    if (!is_constant(c) && dies(c, l) && !dies(a, l) && c != a && c != b && !is_constant(a)) {
+      const Ymm acc = own(c, l, h), x = lanes(a, l, h);
+      cc_.emit(wide ? Inst::kIdVfmadd231pd : Inst::kIdVfmadd231ps, acc, x, source(b, l, h));
+      out[h] = acc;
+    } else if (is_constant(b) && !is_constant(a)) {
+      const Ymm acc = a == c ? move(lanes(a, l, h)) : own(a, l, h), z = lanes(c, l, h);
+      cc_.emit(wide ? Inst::kIdVfmadd132pd : Inst::kIdVfmadd132ps, acc, z, source(b, l, h));
+      out[h] = acc;
+    } else {
+      const Ymm acc = a == b || a == c ? move(lanes(a, l, h)) : own(a, l, h), y = lanes(b, l, h);
+      cc_.emit(wide ? Inst::kIdVfmadd213pd : Inst::kIdVfmadd213ps, acc, y, source(c, l, h));
+      out[h] = acc;
+    }
+  }
+  Rep& r = new_rep(v, l);
+  r.v[0] = out[0], r.v[1] = out[1];
+}
+
+void Emitter::emit_compare(Id v, Level* l) {
+  const Instr& i = instr(v);
+  const Dtype t = instr(i.in[0]).dtype;
+  const bool strip = l->kind == LevelKind::strip;
+  if (t == Dtype::Int64 && !strip) {
+    const Gp flag = cc_.newGpd();
+    const Gp a = gp(i.in[0], l), b = gp(i.in[1], l);
+    cc_.xor_(flag, flag);
+    cc_.cmp(a, b);
+    if (i.prim == Prim::eq) cc_.sete(flag.r8());
+    else if (i.prim == Prim::ne) cc_.setne(flag.r8());
+    else if (i.prim == Prim::lt) cc_.setl(flag.r8());
+    else cc_.setle(flag.r8());
+    cc_.neg(flag);
+    const Ymm m = cc_.newYmm();
+    cc_.vmovd(m.xmm(), flag);
+    cc_.vpbroadcastd(m, m.xmm());
+    new_rep(v, l).v[0] = m;
+    return;
+  }
+  Id a = i.in[0], b = i.in[1];
+  if (commutes(i.prim) && is_constant(a) && !is_constant(b)) std::swap(a, b);
+  Ymm out[2];
+  for (int h = 0; h < halves(t, l); ++h) {
+    const Ymm left = lanes(a, l, h);
+    const Operand right = source(b, l, h);
+    out[h] = is_wide(t) ? compare64(i.prim, t, left, right) : compare32(i.prim, t, left, right);
+  }
+  Rep& r = new_rep(v, l);
+  if (is_wide(t) && strip) r.wide[0] = out[0], r.wide[1] = out[1];
+  else r.v[0] = out[0];
+}
+
+void Emitter::emit_select(Id v, Level* l) {
+  const Instr& i = instr(v);
+  const Id c = i.in[0], a = i.in[1], b = i.in[2];
+  if (i.dtype == Dtype::Int64 && l->kind != LevelKind::strip) {
+    const Ymm mask = lanes(c, l);
+    const Gp x = gp(a, l), y = gp(b, l), flag = cc_.newGpd(), g = cc_.newGpq();
+    cc_.vmovd(flag, mask.xmm());
+    cc_.mov(g, y);
+    cc_.test(flag, flag);
+    cc_.cmovnz(g, x);
+    new_rep(v, l).g = g;
+    return;
+  }
+  const bool wide = is_wide(i.dtype);
+  Ymm out[2];
+  for (int h = 0; h < halves(i.dtype, l); ++h) {
+    const Ymm mask = wide ? wide_mask(c, l, h) : lanes(c, l);
+    if (is_constant(b) && instr(b).imm == 0) {
+      out[h] = emit2(Inst::kIdVandps, mask, source(a, l, h));
+    } else if (is_constant(a) && instr(a).imm == 0) {
+      out[h] = emit2(Inst::kIdVandnps, mask, source(b, l, h));
+    } else {
+      const Ymm no = lanes(b, l, h);
+      const Operand yes = source(a, l, h);
+      out[h] = wide ? blend_wide(no, yes, mask) : blend(no, yes, mask);
+    }
+  }
+  Rep& r = new_rep(v, l);
+  r.v[0] = out[0], r.v[1] = out[1];
+}
+
+// Lanes that do not exist may hold an index out of range: they read nothing.
+void Emitter::emit_table(Id v, Level* l) {
+  const Instr& i = instr(v);
+  const scalar::Table& table = scalar::tables()[i.imm];
+  const Gp base = cc_.newGpq();
+  cc_.mov(base, uint64_t(table.data));
+  Rep out;
+  if (l->kind != LevelKind::strip) {
+    const Gp index = cc_.newGpd();
+    cc_.vmovd(index, lanes(i.in[0], l).xmm());
+    broadcast_memory(table.dtype, ptr(base, index.r64(), table.dtype == i.dtype && is_wide(i.dtype) ? 3 : 2), out, true);
+  } else {
+    Mask m = mask_of(no_value, l);
+    const Ymm index = lanes(i.in[0], l);
+    for (int h = 0; h < halves(i.dtype, l); ++h) {
+      out.v[h] = zero();
+      const Ymm mask = !m.any ? ones() : move(is_wide(i.dtype) ? wide(m, h) : narrow(m));
+      if (!is_wide(i.dtype)) {
+        cc_.vgatherdps(out.v[h], ptr(base, index, 2), mask);
+      } else {
+        const Xmm four = cc_.newXmm();
+        cc_.vextracti128(four, index, h);
+        cc_.vgatherdpd(out.v[h], ptr(base, four, 3), mask);
+      }
+    }
+  }
+  Rep& r = new_rep(v, l);
+  r.v[0] = out.v[0], r.v[1] = out.v[1], r.g = out.g;
+}
+
+void Emitter::emit_bitcast(Id v, Level* l) {
+  const Instr& i = instr(v);
+  Ymm out[2];
+  Gp g;
+  if (is_wide(i.dtype) && l->kind != LevelKind::strip) {
+    if (i.dtype == Dtype::Int64) {
+      g = cc_.newGpq();
+      cc_.vmovq(g, lanes(i.in[0], l).xmm());
+    } else {
+      out[0] = cc_.newYmm();
+      cc_.vmovq(out[0].xmm(), gp(i.in[0], l));
+      cc_.vpbroadcastq(out[0], out[0].xmm());
+    }
+  } else {
+    for (int h = 0; h < halves(i.dtype, l); ++h) out[h] = own(i.in[0], l, h);
+  }
+  Rep& r = new_rep(v, l);
+  r.v[0] = out[0], r.v[1] = out[1], r.g = g;
+}
+
+}  // namespace frit::jit::x86_code

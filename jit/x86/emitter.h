@@ -1,0 +1,301 @@
+// Emits one kernel. A value is emitted on demand, at the outermost *level* where everything that it depends on is known;
+// a level is a place in the code: the function's start, the body of the instance loop, of a loop over a block axis, of a
+// strip of 8 lanes. A level whose inner loops are open is suspended: what is emitted for it lands before them. So loop
+// invariants, address bases, broadcasts and whole reductions find their places by themselves.
+//
+// A strip holds 8 lanes: Float32 and integers up to 32 bits in one ymm (narrow integers extended and wrapped after each
+// operation, Bool as 0 or -1), Float64 and Int64 in two. What does not vary along the vector axis has all lanes equal,
+// in one ymm; but an Int64 of that kind lives in a general register, where addresses need it.
+//
+// levels.cpp: levels, values, uniform integers · arithmetic.cpp, convert.cpp: one primitive on 8 lanes · memory.cpp: loads
+// and stores · reduce.cpp, reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
+#pragma once
+#include <asmjit/x86.h>
+#include <array>
+#include <bit>
+#include <deque>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+#include "jit/x86/analysis.h"
+#include "jit/x86/compile.h"
+
+namespace frit::jit::x86_code {
+
+using asmjit::Label;
+using asmjit::Operand;
+using asmjit::x86::Gp;
+namespace Inst = asmjit::x86::Inst;
+using asmjit::x86::Mem;
+using asmjit::x86::Xmm;
+using asmjit::x86::Ymm;
+using kernels::no_value;
+using kernels::Op;
+using kernels::Order;
+using kernels::Prim;
+using kernels::Reduce;
+
+struct Level;
+
+// The forms in which a value is at hand; each is made when first asked for.
+struct Rep {
+  Ymm v[2];        // lanes (Bool: 32-bit masks); the second of two is missing when all lanes are equal
+  Ymm wide[2];     // Bool: 64-bit masks
+  Gp g;            // uniform Int64, pointers; column reduces: address of the result of column 0
+  Level* home = nullptr;
+};
+
+enum class LevelKind : uint8_t { root, instance, loop, columns, strip };
+
+// Remaining uses of each value in a strip; a value with none left gives its register away.
+using Uses = std::vector<uint16_t>;
+
+struct Level {
+  LevelKind kind = LevelKind::root;
+  Level* parent = nullptr;
+  AxisMask bound = 0;          // axes whose index is known here
+  int axis = -1;
+  Gp index;                    // loop: the index; strip: index of lane 0 less `displacement`; columns: first column
+  int64_t displacement = 0;
+  Gp end;                      // columns: end of the columns
+  Ymm tail, tail_wide[2];      // strip: mask of the lanes that exist; not valid: all of them
+  asmjit::BaseNode* point = nullptr;  // suspended here; null: live
+  std::vector<int32_t> slots;  // value -> number in Emitter::reps_, or -1
+  Uses uses;
+  struct Derived {
+    uint64_t key;
+    Gp g;
+    int64_t constant;
+    bool is_constant;
+  };
+  std::vector<Derived> derived;  // address bases and strides
+};
+
+// A lane mask in both widths.
+struct Mask {
+  bool any = false;
+  Id explicit_mask = no_value;
+  Level* level = nullptr;
+  Ymm narrow, wide[2];
+};
+
+// coefficient * index: a number known now, or in a register.
+struct Coefficient {
+  bool constant = true;
+  int64_t value = 0;
+  Gp g;
+};
+
+struct Access;
+
+class Emitter {
+ public:
+  Emitter(const Program& p, const CpuSchedule& schedule, asmjit::CodeHolder& code);
+  void run();  // throws std::runtime_error
+  const Analysis& analysis() const { return a_; }
+
+ private:
+  // ---- levels.cpp
+  struct At;  // emits at a suspended level while it lives
+  Level open(LevelKind kind, Level* parent, int axis, const Gp& index, int64_t displacement = 0);
+  void suspend(Level& l) { l.point = cc_.cursor(); }
+  void resume(Level& l) { l.point = nullptr; }
+  Level* placement(AxisMask depends, Level* from) const;
+  Rep& rep(Id v, Level* l);
+  Rep& new_rep(Id v, Level* home);
+  void emit_value(Id v, Level* home);
+  void emit_number(Id v, Level* l);
+  void emit_index(Id v, Level* l);
+  void emit_uniform_integer(Id v, Level* l);
+  Gp divide(const Gp& a, const Gp& b, bool remainder);
+  void count_operands(Id v, Level* l);
+  bool dies(Id v, Level* l);
+  Gp gp(Id v, Level* l);                        // uniform Int64 or pointer
+  Ymm lanes(Id v, Level* l, int half = 0);      // Bool: 32-bit mask
+  Ymm wide_mask(Id v, Level* l, int half);
+  Operand source(Id v, Level* l, int half = 0); // lanes, or a constant in memory
+  Ymm own(Id v, Level* l, int half);            // a register that may be overwritten, holding the value
+  bool is_constant(Id v) const { return instr(v).op == Op::scalar && instr(v).prim == Prim::constant; }
+  std::optional<int64_t> integer_constant(Id v) const;
+  Ymm strip_index(Level* l, int half);          // Int64 indices of the lanes
+  template <class Body> void loop(Level& parent, int axis, const Gp& begin, const Gp& end, Body body);
+  template <class Body>
+  void strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const Uses& uses, Body body);
+  Uses uses_of(const std::vector<Id>& needed, const std::vector<Id>& roots) const;
+
+  // ---- constants
+  Mem constant_bytes(const std::array<uint64_t, 4>& bytes);
+  Mem constant32(uint32_t v) { const uint64_t d = v | uint64_t(v) << 32; return constant_bytes({d, d, d, d}); }
+  Mem constant64(uint64_t v) { return constant_bytes({v, v, v, v}); }
+  Mem constant_of(Id v);
+  Mem constant_float(double v, Dtype d);
+
+  // ---- arithmetic.cpp, convert.cpp
+  void emit_scalar(Id v, Level* l);
+  void emit_fma(Id v, Level* l);
+  void emit_compare(Id v, Level* l);
+  void emit_select(Id v, Level* l);
+  void emit_table(Id v, Level* l);
+  void emit_divide64(Id v, Level* l);
+  void emit_bitcast(Id v, Level* l);
+  void emit_convert(Id v, Level* l);
+  void convert_uniform_integer(Id v, Level* l);
+  void convert_narrow(Id v, Level* l);      // Int64, Float64 to types of 32 bits and fewer
+  void convert_to_int64(Id v, Level* l);
+  void convert_to_bool(Id v, Level* l);
+  Ymm unary(Prim p, Dtype t, const Ymm& a);
+  Ymm binary(Prim p, Dtype t, const Ymm& a, const Operand& b);
+  Ymm binary32(Prim p, Dtype t, const Ymm& a, const Operand& b);
+  Ymm binary64(Prim p, const Ymm& a, const Operand& b);
+  Ymm shift32(Prim p, Dtype t, const Ymm& a, const Operand& b);
+  Ymm divide32(Prim p, Dtype t, const Ymm& a, const Ymm& b);
+  Ymm multiply64(const Ymm& a, const Operand& b);
+  Ymm multiply_high(const Ymm& a, const Ymm& b);
+  Ymm compare32(Prim p, Dtype t, const Ymm& a, const Operand& b);
+  Ymm compare64(Prim p, Dtype t, const Ymm& a, const Operand& b);
+  void wrap(const Ymm& v, Dtype t);
+  void invert(const Ymm& v);
+  Ymm pack(const Ymm& low, const Ymm& high);           // low dwords of 8 qwords
+  void widen(const Ymm& v, Ymm& low, Ymm& high);       // 8 signed dwords to 8 qwords
+  Ymm widen(const Ymm& v, int half);
+  Ymm blend(const Ymm& a, const Operand& b, const Ymm& mask);    // mask ? b : a, 32-bit lanes
+  Ymm blend_wide(const Ymm& a, const Operand& b, const Ymm& mask);
+  Ymm zero();
+  Ymm ones();
+  Ymm load_constant(const Mem& m);
+  Ymm int64_to_float64(const Ymm& v);
+  Ymm move(const Operand& o);
+  Ymm emit2(Inst::Id id, const Operand& a, const Operand& b);
+  Ymm emit3(Inst::Id id, const Operand& a, const Operand& b, const Operand& c);
+  Ymm emit1(Inst::Id id, const Operand& a);
+
+  // ---- memory.cpp
+  void emit_load(Id v, Level* l);
+  void emit_uniform_load(Id v, Level* l);
+  void emit_store(Id v, Level* l);
+  void emit_uniform_store(Id v, Level* l);
+  Access access(Id pointer, Id offset, Level* l);
+  std::optional<Gp> affine_base(Id offset, int axis, Level* l);
+  Coefficient coefficient(Id offset, int axis, Level* l);
+  Mask mask_of(Id mask, Level* l);
+  const Ymm& narrow(Mask& m);
+  const Ymm& wide(Mask& m, int half);
+  Gp mask_bits(Mask& m);
+  void expand(Dtype memory, const Operand& from, Ymm out[2]);      // 8 elements in memory or an xmm to lanes
+  void load_memory(Dtype memory, const Mem& m, Ymm out[2]) { expand(memory, m, out); }
+  void store_memory(Dtype memory, const Mem& m, const Ymm in[2]);
+  Xmm shrink(Dtype memory, const Ymm& v);                          // 8 lanes to elements of 1 or 2 bytes
+  void load_masked(Dtype memory, const Access& x, Mask& m, Ymm out[2]);
+  void load_broadcast(Dtype memory, const Access& x, Mask& m, Ymm out[2]);
+  void load_lanes(Dtype memory, const Access& x, Mask& m, Ymm out[2]);
+  void store_lanes(Dtype memory, const Access& x, Mask& m, const Ymm in[2]);
+  void store_masked(Dtype memory, const Access& x, Mask& m, const Ymm in[2]);
+  void load_strided(Dtype memory, const Access& x, Ymm out[2]);
+  void store_strided(Dtype memory, const Access& x, const Ymm in[2]);
+  void load_gathered(Dtype memory, const Access& x, Mask& m, Ymm out[2]);
+  void broadcast_memory(Dtype memory, const Mem& m, Rep& out, bool integer_in_gp);
+  Gp first_address(const Access& x);
+  template <class Body> void each_lane(const Access& x, Mask& m, Body body);  // body(lane, address of its element)
+  void copy_element(size_t size, const Mem& to, const Mem& from);
+  template <class Body> void lane_loop(const Gp& bits, Body body);  // body(lane); bits are used up
+  Mem slot(int which);  // 64 bytes of scratch on the stack
+  static Mem sized(Mem m, uint32_t bytes) { m.setSize(bytes); return m; }
+
+  // ---- reduce.cpp, reduce_columns.cpp
+  struct Accumulator {
+    Ymm v[2];
+    Ymm index[2];  // argmax, argmin
+  };
+  using Accumulators = std::vector<Accumulator>;  // of a group
+  struct Group {                                  // reduces that share a loop
+    std::vector<Id> ids;
+    int axis = 0;
+    std::vector<Id> needed;                       // for one strip
+    Uses uses;
+    int cost = 0, registers = 0;                  // of one strip; of one set of accumulators
+  };
+  struct Stack {  // of chunk results, in memory
+    Gp base, count, top;
+    int entry = 0;
+  };
+  void emit_reduce(Id v, Level* l);
+  Group make_group(Id v, Level* l);
+  template <class Body>
+  void group_strips(const Group& g, Level& parent, const Gp& begin, const Gp& end, int unroll, Body body);
+  void reduce_free(Group& g, Level* l);
+  void reduce_tree(Group& g, Level* l);
+  void tree_interleaved(Group& g, Level& inside, const Gp& k, const Gp& extent, Stack& stack, Accumulators& values);
+  void reduce_pairwise(Group& g, Level* l);
+  Accumulators start(const Group& g);
+  void accumulate(Id r, Accumulator& acc, Level* strip);
+  void accumulate_argument(Id r, Accumulator& acc, Level* strip);
+  Ymm participating(Id r, Level* strip, int half);                     // the value, the identity where masked
+  void combine_into(const Instr& r, const Ymm& d, const Ymm& a, const Operand& b);
+  void extreme_into(const Instr& r, const Ymm& d, const Ymm& a, const Operand& b);
+  void combine_lanes(const Instr& r, Accumulator& acc);                // afterwards all lanes of v[0] hold the result
+  void combine_adjacent(const Instr& r, Accumulator& acc);             // the pairwise tree of 8 elements
+  void combine_argument(const Instr& r, Accumulator& acc);
+  void merge_argument(const Instr& r, const Ymm& a, const Ymm& a_index, const Ymm& b, const Ymm& b_index);
+  void publish(Id r, const Accumulator& acc, Level* l);
+  Mem identity(const Instr& r);
+  Dtype value_dtype(const Instr& r) const { return instr(r.in[0]).dtype; }
+  Stack open_stack(const Group& g);
+  void push(const Group& g, Stack& s, Accumulators& values);
+  void fold(const Group& g, Stack& s, Accumulators& values);
+  // Reduces whose result varies along the vector axis.
+  struct Columns;  // where such a group keeps its accumulators
+  void emit_column_reduce(Id v, Level* strip);
+  void fill_columns(Id v, Level* l, Level* columns);
+  void fill_identity(const Group& g, Columns& c, int rows);
+  void column_row(const Group& g, Columns& c, Level& row, bool pairwise);
+  void finish_chunk(const Group& g, Columns& c);
+  void fold_columns(const Group& g, Columns& c);
+  void push_columns(const Instr& r, const Accumulator& acc, const Gp& base, const Gp& column, int64_t displacement, Columns& c);
+  void advance_columns(Columns& c);
+  bool wants_columns(const std::vector<Id>& needed, int axis) const;
+  template <class Body> void blocks_of_columns(Level& parent, int axis, const Gp& begin, const Gp& end, Body body);
+
+  // ---- compile.cpp
+  void instance_loop();
+  void emit_instance(Level& instance);
+  void emit_group(const SinkGroup& g, Level& instance);
+  void emit_stores(const SinkGroup& g, const std::vector<Id>& needed, Level* l);
+  int unroll_for(const std::vector<Id>& needed) const;
+  int cost_of(const std::vector<Id>& needed) const;
+
+  const Instr& instr(Id v) const { return p_.instrs[v]; }
+  Dtype memory_dtype(Id pointer) const { return p_.params[instr(pointer).imm].dtype; }
+  static bool is_wide(Dtype d) { return d == Dtype::Int64 || d == Dtype::Float64; }
+  // Two registers hold the value at this level.
+  int halves(Dtype d, const Level* l) const { return is_wide(d) && l->kind == LevelKind::strip ? 2 : 1; }
+
+  const Program& p_;
+  const Analysis a_;
+  const CpuSchedule schedule_;
+  asmjit::x86::Compiler cc_;
+  std::deque<Rep> reps_;
+  Gp args_, begin_, end_, lane_begin_, lane_end_;
+  Label pool_label_;
+  std::vector<std::array<uint64_t, 4>> pool_;
+  std::map<std::array<uint64_t, 4>, int> pool_index_;
+  Mem slots_[3];
+  std::vector<Id> in_progress_;                 // reduces being emitted
+};
+
+// One memory access along the vector axis of a strip: address of lane k = base + (index + displacement + k) * stride.
+struct Access {
+  enum Kind : uint8_t { uniform, contiguous, strided, scattered } kind = contiguous;
+  Dtype memory = Dtype::Float32;
+  Gp base;                    // address for index 0; scattered: the pointer
+  Gp index;
+  int64_t displacement = 0;   // elements
+  Gp stride;                  // bytes; strided
+  Ymm offsets[2];             // elements; scattered
+  int shift() const { return std::countr_zero(size_of(memory)); }
+  Mem at() const {            // contiguous: the 8 elements
+    return asmjit::x86::ptr(base, index, uint32_t(shift()), int32_t(displacement * int64_t(size_of(memory))));
+  }
+};
+
+}  // namespace frit::jit::x86_code

@@ -1,0 +1,131 @@
+// The loops of the emitter, as templates over their bodies. See emitter.h.
+#pragma once
+#include "jit/x86/emitter.h"
+
+namespace frit::jit::x86_code {
+
+// Emits at `level`, suspended or live, until it goes out of scope.
+struct Emitter::At {
+  At(Emitter& e, Level* l) : emitter(e), level(l), suspended(l->point != nullptr) {
+    if (!suspended) return;
+    saved = e.cc_.setCursor(l->point);
+    l->point = nullptr;
+  }
+  ~At() {
+    if (suspended) level->point = emitter.cc_.setCursor(saved);
+  }
+  At(const At&) = delete;
+  Emitter& emitter;
+  Level* level;
+  bool suspended;
+  asmjit::BaseNode* saved = nullptr;
+};
+
+// body(Level&) for each index of [begin, end) in ascending order.
+template <class Body> void Emitter::loop(Level& parent, int axis, const Gp& begin, const Gp& end, Body body) {
+  suspend(parent);
+  const Label top = cc_.newLabel(), done = cc_.newLabel();
+  const Gp i = cc_.newGpq();
+  if (begin.isValid()) cc_.mov(i, begin);
+  else cc_.xor_(i, i);
+  cc_.cmp(i, end);
+  cc_.jge(done);
+  cc_.bind(top);
+  {
+    Level l = open(LevelKind::loop, &parent, axis, i);
+    body(l);
+  }
+  cc_.inc(i);
+  cc_.cmp(i, end);
+  cc_.jl(top);
+  cc_.bind(done);
+  resume(parent);
+}
+
+// body(Level&, u) for strips of 8 lanes from i on, the last one with a tail mask; i is advanced past the full strips.
+// u counts the strips of one iteration.
+template <class Body>
+void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const Uses& uses, Body body) {
+  suspend(parent);
+  const auto full = [&](int width) {
+    const Label top = cc_.newLabel(), next = cc_.newLabel();
+    const Gp limit = cc_.newGpq();
+    cc_.lea(limit, asmjit::x86::ptr(end, -8 * width));
+    cc_.cmp(i, limit);
+    cc_.jg(next);
+    cc_.align(asmjit::AlignMode::kCode, 32);
+    cc_.bind(top);
+    for (int u = 0; u < width; ++u) {
+      Level l = open(LevelKind::strip, &parent, axis, i, 8 * u);
+      l.uses = uses;
+      body(l, u);
+    }
+    cc_.add(i, 8 * width);
+    cc_.cmp(i, limit);
+    cc_.jle(top);
+    cc_.bind(next);
+  };
+  full(unroll);
+  if (unroll > 1) full(1);
+  const Label done = cc_.newLabel();
+  const Gp rest = cc_.newGpq();
+  cc_.mov(rest, end);
+  cc_.sub(rest, i);
+  cc_.jle(done);
+  {
+    Level l = open(LevelKind::strip, &parent, axis, i);
+    l.uses = uses;
+    const Gp table = cc_.newGpq();
+    cc_.lea(table, asmjit::x86::ptr(pool_label_, 32));  // after eight words of ones, eight of zeros
+    cc_.shl(rest, 2);
+    cc_.sub(table, rest);
+    l.tail = cc_.newYmm();
+    cc_.vmovdqu(l.tail, asmjit::x86::ptr(table));
+    body(l, 0);
+  }
+  cc_.bind(done);
+  resume(parent);
+}
+
+constexpr int columns_in_block = 256;  // divides a chunk of 1024
+
+// body(Level&) for blocks of columns: level.index is the first, level.end the end.
+template <class Body>
+void Emitter::blocks_of_columns(Level& parent, int axis, const Gp& begin, const Gp& end, Body body) {
+  suspend(parent);
+  const Label top = cc_.newLabel(), done = cc_.newLabel();
+  const Gp first = cc_.newGpq(), stop = cc_.newGpq();
+  cc_.mov(first, begin);
+  cc_.cmp(first, end);
+  cc_.jge(done);
+  cc_.bind(top);
+  cc_.lea(stop, asmjit::x86::ptr(first, columns_in_block));
+  cc_.cmp(stop, end);
+  cc_.cmovg(stop, end);
+  {
+    Level l = open(LevelKind::columns, &parent, axis, first);
+    l.end = stop;
+    body(l);
+  }
+  cc_.mov(first, stop);
+  cc_.cmp(first, end);
+  cc_.jl(top);
+  cc_.bind(done);
+  resume(parent);
+}
+
+// body(lane) for each set bit, lowest first. The bits are used up.
+template <class Body> void Emitter::lane_loop(const Gp& bits, Body body) {
+  const Label top = cc_.newLabel(), done = cc_.newLabel();
+  const Gp lane = cc_.newGpq();
+  cc_.test(bits, bits);
+  cc_.jz(done);
+  cc_.bind(top);
+  cc_.tzcnt(lane.r32(), bits);
+  body(lane);
+  cc_.blsr(bits, bits);
+  cc_.jnz(top);
+  cc_.bind(done);
+}
+
+}  // namespace frit::jit::x86_code

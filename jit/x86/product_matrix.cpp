@@ -1,0 +1,287 @@
+// The matrix driver: blocks of C, K panels and packing around the micro-kernels. Start at multiply_matrices. choose_schedule
+// maps a shape to a Schedule; no bit of the result depends on it. Driver walks the blocks.
+#include <algorithm>
+#include "jit/x86/product_parts.h"
+
+namespace frit::jit::products {
+namespace {
+
+constexpr int register_bytes = 32;
+constexpr int64_t kept_right_bytes = int64_t(8) << 20;  // all K panels of a block's B are kept packed up to this size
+constexpr int64_t pack_rows_at_once = 16;               // of a source whose rows are contiguous: its lines stay in L1
+
+int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
+
+struct Schedule {
+  int rows = 6, vectors = 2;  // of a tile
+  LeftMode left = LeftMode::Rows;
+  RightMode right = RightMode::PackOnUse;
+  bool prefetch = false;
+  bool all_panels = false;  // a block of C is finished before the next; otherwise a panel is
+  int64_t block_rows = 96, block_columns = 768;  // columns: whole strips of every tile
+};
+
+void choose_tile(const View& v, int64_t lanes, Schedule& s) {
+  const bool narrow = v.n <= 24 * lanes && uint32_t(v.n) % uint32_t(3 * lanes) == 0;  // 64-bit division is slow
+  const bool short_and_small = v.m > 8 && v.m <= 64 && v.m % 4 == 0 && v.m % 6 != 0 && (v.n & (2 * lanes - 1)) == 0 && v.k <= 128;
+  if (v.m <= 2)
+    s.rows = 2, s.vectors = 6;
+  else if (v.m == 3)
+    s.rows = 3, s.vectors = 4;
+  else if (short_and_small)
+    s.rows = 4, s.vectors = 2;
+  else if (v.m <= 8 || narrow)
+    s.rows = 4, s.vectors = 3;
+}
+
+// The measured rules: A is read in place when its rows are contiguous; B is stored packed by the first row tile that reads it, and
+// is not packed at all when it is small or used a few times only.
+Schedule choose_schedule(const View& v) {
+  Schedule s;
+  const int size = v.compute_size();
+  const int64_t lanes = register_bytes / size;
+  choose_tile(v, lanes, s);
+  const bool widen = is_half(v.storage);
+  const bool left_rows = !widen && v.a_col == 1, right_rows = !widen && v.b_col == 1;
+  const double right_bytes = double(size) * double(v.k) * double(v.n), work = 2.0 * double(v.m) * double(v.n) * double(v.k);
+  const int scale = size / 4;  // blocks are sized in bytes
+  if (!left_rows) {
+    const bool small = !widen && v.a_row == 1 && v.m * v.k <= 4096 / scale;
+    s.left = small ? LeftMode::Columns : LeftMode::Packed;
+    s.block_rows = 144 / scale;
+  }
+  s.block_columns = 768 / scale;
+  if (!right_rows) {
+    s.right = RightMode::Packed;
+    s.block_rows = 144 / scale;
+  } else if (v.m <= 12) {
+    s.right = RightMode::Rows;
+    s.prefetch = v.m <= 2;
+    s.block_rows = 48;
+  } else if (right_bytes <= 72 << 10) {
+    s.right = v.m > 512 ? RightMode::PackOnUse : RightMode::Rows;
+  } else if (v.m <= 48 && right_bytes > 4 << 20) {  // B streams through: short blocks of columns
+    s.rows = 6, s.vectors = 2;
+    s.prefetch = true;
+    s.block_columns = 384 / scale;
+    s.block_rows = 240;
+  } else {
+    s.prefetch = true;
+    if (work > 1e9 && left_rows) {
+      s.rows = 4, s.vectors = 3;
+      s.block_rows = 48;
+      s.block_columns = 384 / scale;
+      s.all_panels = double(s.block_columns) * double(v.k) * size <= double(kept_right_bytes);
+    }
+  }
+  return s;
+}
+
+// Rows of a block as runs of equal tiles: full ones, then a tail balanced so that no tile is thin.
+struct RowTiles {
+  struct Run {
+    int rows;
+    int64_t count;
+  } run[4];
+  int runs = 0;
+  void put(int64_t rows, int64_t count) {
+    if (rows > 0 && count > 0) run[runs++] = {int(rows), count};
+  }
+  RowTiles(int64_t m, int full) {
+    const int64_t q = uint32_t(m) / uint32_t(full), r = m - q * full;  // a block has few rows
+    if (r == 0) {
+      put(full, q);
+    } else if (full == 6 && r == 1 && q >= 2) {
+      put(6, q - 2), put(5, 1), put(4, 2);
+    } else if (q >= 1 && r < full - 1) {
+      const int64_t last = full + r, half = (last + 1) / 2;
+      put(full, q - 1);
+      half * 2 == last ? put(half, 2) : (put(half, 1), put(last - half, 1));
+    } else {
+      put(full, q), put(r, 1);
+    }
+  }
+};
+
+class Driver {
+ public:
+  explicit Driver(const View& view)
+      : v(view),
+        s(choose_schedule(view)),
+        size(view.compute_size()),
+        storage_size(int64_t(size_of(view.storage))),
+        lanes(register_bytes / size),
+        strip(s.vectors * lanes),
+        pack(pack_strip(view.storage)),
+        direct(view.c_col == 1 && !is_half(view.storage)) {
+    if (direct && s.left != LeftMode::Packed && s.right == RightMode::Rows) return;  // nothing is packed
+    const int64_t panels = (v.k + panel_depth - 1) / panel_depth, depth = std::min(v.k, panel_depth);
+    columns_kept = std::min(s.block_columns, round_up(view.n, strip));
+    if (!direct) s.all_panels = true;
+    keep_right = !s.all_panels || panels * depth * columns_kept * size <= kept_right_bytes;
+    if (s.left == LeftMode::Packed) left_bytes = round_up(std::min(s.block_rows, v.m) * (depth * size + register_bytes) + register_bytes, 64);
+    if (s.right != RightMode::Rows) right_bytes = round_up(columns_kept * depth * size * (s.all_panels && keep_right ? panels : 1), 64) + 64;
+    if (!direct) c_bytes = std::min(s.block_rows, v.m) * columns_kept * size;
+  }
+  void run();
+
+ private:
+  struct Block {  // rows x columns of C for one K panel
+    int64_t row, rows, column, columns, depth_from, depth;
+    char* right;  // packed B of this panel
+    bool fresh;   // it is not packed yet
+    char* c;
+    int64_t c_row;  // bytes
+  };
+  void panel_by_panel(int64_t column, int64_t columns);
+  void block_by_block(int64_t column, int64_t columns);
+  void block(const Block& b);
+  void strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, TileArgs& g);
+  void pack_left(const Block& b, const RowTiles& tiles);
+  void pack_right(const Block& b);
+  const char* left_at(int64_t i, int64_t k) const { return v.a + (i * v.a_row + k * v.a_col) * storage_size; }
+  const char* right_at(int64_t k, int64_t j) const { return v.b + (k * v.b_row + j * v.b_col) * storage_size; }
+  char* c_at(int64_t i, int64_t j) const { return v.c + (i * v.c_row + j * v.c_col) * storage_size; }
+
+  const View& v;
+  Schedule s;
+  const int size;
+  const int64_t storage_size, lanes, strip;
+  const PackStrip pack;
+  const bool direct;  // the kernels write C itself
+  bool keep_right = true;
+  int64_t columns_kept = 0, left_bytes = 0, right_bytes = 0, c_bytes = 0;
+  char *left = nullptr, *right = nullptr, *c_block = nullptr;
+};
+
+void Driver::run() {
+  const Scratch scratch(size_t(left_bytes + right_bytes + c_bytes));
+  left = scratch.data();
+  right = left + left_bytes;
+  c_block = right + right_bytes;
+  for (int64_t column = 0; column < v.n; column += s.block_columns) {
+    const int64_t columns = std::min(s.block_columns, v.n - column);
+    s.all_panels ? block_by_block(column, columns) : panel_by_panel(column, columns);
+  }
+}
+
+void Driver::panel_by_panel(int64_t column, int64_t columns) {
+  for (int64_t k = 0; k < v.k; k += panel_depth) {
+    Block b{0, 0, column, columns, k, std::min(panel_depth, v.k - k), right, true, nullptr, v.c_row * storage_size};
+    if (s.right == RightMode::Packed) pack_right(b);
+    for (; b.row < v.m; b.row += s.block_rows, b.fresh = false) {
+      b.rows = std::min(s.block_rows, v.m - b.row);
+      b.c = c_at(b.row, column);
+      block(b);
+    }
+  }
+}
+
+void Driver::block_by_block(int64_t column, int64_t columns) {
+  const int64_t padded = round_up(columns, strip);
+  for (int64_t row = 0; row < v.m; row += s.block_rows) {
+    Block b{row, std::min(s.block_rows, v.m - row), column, columns, 0, 0, nullptr, row == 0 || !keep_right, nullptr, 0};
+    b.c = direct ? c_at(row, column) : c_block;
+    b.c_row = direct ? v.c_row * storage_size : columns_kept * size;
+    for (int64_t k = 0; k < v.k; k += panel_depth) {
+      b.depth_from = k;
+      b.depth = std::min(panel_depth, v.k - k);
+      b.right = keep_right && s.right != RightMode::Rows ? right + padded * k * size : right;
+      if (s.right == RightMode::Packed && b.fresh) pack_right(b);
+      block(b);
+    }
+    if (!direct) store_block(v.storage, c_at(row, column), v.c_row, v.c_col, c_block, columns_kept, b.rows, columns);
+  }
+}
+
+void Driver::pack_right(const Block& b) {
+  const int64_t rows_at_once = v.b_col == 1 ? pack_rows_at_once : b.depth;
+  for (int64_t k = 0; k < b.depth; k += rows_at_once)
+    for (int64_t j = 0; j < b.columns; j += strip) {
+      const int64_t width = std::min(strip, b.columns - j), stride = (width + lanes - 1) & -lanes;
+      pack(b.right + (j * b.depth + k * stride) * size, right_at(b.depth_from + k, b.column + j), v.b_row, v.b_col,
+           std::min(rows_at_once, b.depth - k), width, stride);
+    }
+}
+
+// A tile's strip is followed by a gap of one register, since packing may write past its end.
+void Driver::pack_left(const Block& b, const RowTiles& tiles) {
+  const int64_t rows_at_once = v.a_row == 1 ? pack_rows_at_once : b.depth;
+  for (int64_t k = 0; k < b.depth; k += rows_at_once) {
+    char* out = left;
+    int64_t i = b.row;
+    for (int t = 0; t < tiles.runs; t++) {
+      const int rows = tiles.run[t].rows;
+      for (int64_t n = 0; n < tiles.run[t].count; n++, i += rows) {
+        pack(out + k * rows * size, left_at(i, b.depth_from + k), v.a_col, v.a_row, std::min(rows_at_once, b.depth - k), rows, rows);
+        out += rows * b.depth * size + register_bytes;
+      }
+    }
+  }
+}
+
+void Driver::block(const Block& b) {
+  const RowTiles tiles(b.rows, s.rows);
+  if (s.left == LeftMode::Packed) pack_left(b, tiles);
+  TileArgs g{};
+  g.k = b.depth;
+  g.a_row = v.a_row * storage_size;
+  g.a_col = v.a_col * storage_size;
+  g.b_row = v.b_row * storage_size;
+  g.c_row = b.c_row;
+  for (int64_t j = 0; j < b.columns; j += strip) strip_of_tiles(b, tiles, j, g);
+}
+
+// One strip of B against all row tiles of the block. A fresh strip is packed by the first tile; the next four tiles, whose quarter
+// of K each is enough, prefetch the strip to the right.
+void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, TileArgs& g) {
+  const int64_t width = std::min(strip, b.columns - j);
+  const bool packing = s.right == RightMode::PackOnUse && b.fresh;
+  const char* const in_place = right_at(b.depth_from, b.column + j);
+  char* const packed = s.right == RightMode::Rows ? nullptr : b.right + j * b.depth * size;
+  const int64_t tail = width & (lanes - 1);
+  const int vectors = int((width + lanes - 1) >> (size == 8 ? 2 : 3));
+  TileKey key{size == 8, 1, vectors, s.left, s.right, b.depth_from > 0, tail != 0, false};
+  g.mask = tail_mask(tail, size);
+  g.c = b.c + j * size;
+  g.a = s.left == LeftMode::Packed ? left : left_at(b.row, b.depth_from);
+  g.packed = packed;
+  g.next = in_place + strip * size;
+  const auto call = [&](RightMode mode, bool prefetch, int64_t count) {
+    key.right = mode;
+    key.prefetch = prefetch;
+    g.b = mode == RightMode::Packed ? packed : in_place;
+    g.tiles = count;
+    tile_kernel(key)(&g);
+    g.a += count * g.a_step;
+    g.c += count * key.rows * g.c_row;
+  };
+  bool first = packing;
+  int64_t prefetching = packing && s.prefetch && j + strip < b.columns ? 4 : 0;
+  for (int t = 0; t < tiles.runs; t++) {
+    int64_t left_over = tiles.run[t].count;
+    key.rows = tiles.run[t].rows;
+    g.a_step = s.left == LeftMode::Packed ? key.rows * b.depth * size + register_bytes : key.rows * g.a_row;
+    if (first) {
+      call(RightMode::PackOnUse, s.prefetch, 1);
+      first = false;
+      left_over--;
+    }
+    if (const int64_t count = std::min(left_over, prefetching)) {
+      call(RightMode::Packed, true, count);
+      g.next += count * (b.depth / 4) * g.b_row;
+      prefetching -= count;
+      left_over -= count;
+    }
+    if (left_over) {
+      const RightMode mode = s.right == RightMode::Rows ? RightMode::Rows : RightMode::Packed;
+      call(mode, mode == RightMode::Rows && s.prefetch, left_over);
+    }
+  }
+}
+
+}  // namespace
+
+void multiply_matrices(const View& v) { Driver(v).run(); }
+
+}  // namespace frit::jit::products

@@ -1,0 +1,132 @@
+// Packing of operand strips, with half formats widened on the way, and rounding of finished blocks of C. Start at
+// pack_strip: three ways, by which side of the source is contiguous.
+#include "jit/x86/product_simd.h"
+#include <algorithm>
+
+namespace frit::jit::products {
+namespace {
+
+// Rows of the strip are contiguous in the source. A row's last register may hang over into the next row, which is written later.
+template <class S>
+FRIT_AVX2 void pack_rows(Wide<S>* out, const S* from, int64_t step_k, int64_t depth, int64_t width, int64_t stride) {
+  constexpr int L = lanes<Wide<S>>;
+  const int64_t whole = width / L * L, rest = width - whole;
+  for (int64_t k = 0; k < depth; k++, from += step_k, out += stride) {
+    for (int64_t j = 0; j < whole; j += L) store(out + j, load(from + j));
+    if (rest) store(out + whole, load_part(from + whole, rest));
+  }
+}
+
+// A square of the source, `columns` lines along k of `count` elements each, transposed; missing ones are zero.
+template <class S>
+FRIT_INLINE_AVX2 void load_square(Register<Wide<S>> (&r)[lanes<Wide<S>>], const S* from, int64_t step_j, int64_t columns, int64_t count) {
+  constexpr int L = lanes<Wide<S>>;
+  if (columns >= L && count >= L) {
+#pragma GCC unroll 8
+    for (int j = 0; j < L; j++) r[j] = load(from + j * step_j);
+  } else {
+    for (int j = 0; j < L; j++) r[j] = j >= columns ? Register<Wide<S>>{} : count >= L ? load(from + j * step_j) : load_part(from + j * step_j, count);
+  }
+  transpose(r);
+}
+
+// Columns of the strip are contiguous in the source.
+template <class S>
+FRIT_AVX2 void pack_columns(Wide<S>* out, const S* from, int64_t step_j, int64_t depth, int64_t width, int64_t stride) {
+  using T = Wide<S>;
+  constexpr int L = lanes<T>;
+  if (stride % L == 0 || stride < L) {
+    for (int64_t j = 0; j < width; j += L)
+      for (int64_t k = 0; k < depth; k += L) {
+        Register<T> r[L];
+        load_square(r, from + j * step_j + k, step_j, width - j, depth - k);
+        const int64_t count = std::min<int64_t>(L, depth - k);
+        for (int64_t i = 0; i < count; i++) store(out + (k + i) * stride + j, r[i]);
+      }
+    return;
+  }
+  // Two registers a row, the second hanging over: whole rows must be written in order. Only tiles of 5 or 6 doubles come here.
+  for (int64_t k = 0; k < depth; k += L) {
+    Register<T> r[L], s[L];
+    load_square(r, from + k, step_j, width, depth - k);
+    load_square(s, from + L * step_j + k, step_j, width - L, depth - k);
+    const int64_t count = std::min<int64_t>(L, depth - k);
+    for (int64_t i = 0; i < count; i++) {
+      store(out + (k + i) * stride, r[i]);
+      store(out + (k + i) * stride + L, s[i]);
+    }
+  }
+}
+
+template <class S>
+FRIT_AVX2 void pack_strided(Wide<S>* out, const S* from, int64_t step_k, int64_t step_j, int64_t depth, int64_t width, int64_t stride) {
+  for (int64_t k = 0; k < depth; k++, from += step_k, out += stride) {
+    for (int64_t j = 0; j < width; j++) out[j] = load_one(from + j * step_j);
+    for (int64_t j = width; j < stride; j++) out[j] = 0;
+  }
+}
+
+template <class S>
+void pack(char* out_bytes, const char* from_bytes, int64_t step_k, int64_t step_j, int64_t depth, int64_t width, int64_t stride) {
+  auto* out = reinterpret_cast<Wide<S>*>(out_bytes);
+  auto* from = reinterpret_cast<const S*>(from_bytes);
+  if (step_j == 1) return pack_rows(out, from, step_k, depth, width, stride);
+  if (step_k == 1) return pack_columns(out, from, step_j, depth, width, stride);
+  pack_strided(out, from, step_k, step_j, depth, width, stride);
+}
+
+FRIT_INLINE_AVX2 __m128i round_to(const Half*, __m256 x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+FRIT_INLINE_AVX2 __m128i round_to(const BFloat16*, __m256 x) {
+  const __m256i bits = _mm256_castps_si256(x), high = _mm256_srli_epi32(bits, 16);
+  const __m256i up = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(high, _mm256_set1_epi32(1)));
+  const __m256i rounded = _mm256_srli_epi32(_mm256_add_epi32(bits, up), 16);
+  const __m256i quiet = _mm256_or_si256(high, _mm256_set1_epi32(0x40));  // a NaN must not be carried to infinity
+  const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+  const __m256i words = _mm256_blendv_epi8(rounded, quiet, is_nan);
+  return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+}
+
+template <class S>
+FRIT_AVX2 void store_half(S* c, int64_t c_row, int64_t c_col, const float* from, int64_t from_row, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; i++, c += c_row, from += from_row)
+    for (int64_t j = 0; j < columns; j += 8) {  // from_row is a multiple of 8: whole registers can be read
+      const __m128i x = round_to(c, _mm256_loadu_ps(from + j));
+      const int64_t count = std::min<int64_t>(8, columns - j);
+      if (c_col == 1 && count == 8) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(c + j), x);
+        continue;
+      }
+      alignas(16) uint16_t bits[8];
+      _mm_store_si128(reinterpret_cast<__m128i*>(bits), x);
+      for (int64_t l = 0; l < count; l++) c[(j + l) * c_col].bits = bits[l];
+    }
+}
+
+template <class T>
+void store_wide(T* c, int64_t c_row, int64_t c_col, const T* from, int64_t from_row, int64_t rows, int64_t columns) {
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t j = 0; j < columns; j++) c[i * c_row + j * c_col] = from[i * from_row + j];
+}
+
+}  // namespace
+
+PackStrip pack_strip(Dtype storage) {
+  switch (storage) {
+    case Dtype::Float16: return pack<Half>;
+    case Dtype::BFloat16: return pack<BFloat16>;
+    case Dtype::Float64: return pack<double>;
+    default: return pack<float>;
+  }
+}
+
+void store_block(Dtype storage, char* c, int64_t c_row, int64_t c_col, const char* from, int64_t from_row, int64_t rows, int64_t columns) {
+  const auto* narrow = reinterpret_cast<const float*>(from);
+  switch (storage) {
+    case Dtype::Float16: return store_half(reinterpret_cast<Half*>(c), c_row, c_col, narrow, from_row, rows, columns);
+    case Dtype::BFloat16: return store_half(reinterpret_cast<BFloat16*>(c), c_row, c_col, narrow, from_row, rows, columns);
+    case Dtype::Float64: return store_wide(reinterpret_cast<double*>(c), c_row, c_col, reinterpret_cast<const double*>(from), from_row, rows, columns);
+    default: return store_wide(reinterpret_cast<float*>(c), c_row, c_col, narrow, from_row, rows, columns);
+  }
+}
+
+}  // namespace frit::jit::products

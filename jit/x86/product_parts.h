@@ -1,0 +1,78 @@
+// The parts of product_x86, from the inside out: generated micro-kernels, packing, the scratch memory of a thread, and
+// the two drivers (matrices; a vector on one side). Only product*.cpp include this.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include "tracer/product.h"
+
+namespace frit::jit::products {
+
+constexpr int64_t panel_depth = 256;   // K panels and chunks are part of the result's definition (tracer/product.h),
+constexpr int64_t chunk_depth = 1024;  // everything else here is schedule
+
+// ---- micro-kernels: one or more tiles of C, `rows` x (`vectors` registers of 8 floats or 4 doubles) ---------------------
+enum class LeftMode : uint8_t { Packed, Rows, Columns };     // [k][rows] · in place, k contiguous · in place, rows contiguous
+enum class RightMode : uint8_t { Packed, Rows, PackOnUse };  // [k][strip] · in place · in place, stored packed while used
+struct TileArgs {  // strides in bytes
+  const char* a;
+  const char* b;
+  char* c;
+  char* packed;      // where PackOnUse stores the strip
+  const char* next;  // rows to prefetch while a packed strip is used
+  int64_t k, a_row, a_col, b_row, c_row;
+  int64_t tiles, a_step;  // row tiles done in one call, one below the other in C
+  const int32_t* mask;    // of the last vector, see tail_mask
+};
+using TileKernel = void (*)(const TileArgs*);
+struct TileKey {
+  bool wide = false;  // float64
+  int rows = 1, vectors = 1;
+  LeftMode left = LeftMode::Packed;
+  RightMode right = RightMode::Packed;
+  bool accumulate = false;  // C += instead of C =
+  bool masked = false;      // the last vector is partly outside of C
+  bool prefetch = false;
+};
+constexpr int max_tile_rows = 6, max_tile_vectors = 6;
+constexpr int prefetch_rows = 8;
+TileKernel tile_kernel(const TileKey& key);  // lock-free after the first use of a key
+
+// Mask of the first `count` elements of a register, count >= 0; size is 4 or 8 bytes.
+extern const int32_t mask_words[16];
+inline const int32_t* tail_mask(int64_t count, int size) { return mask_words + 8 - count * (size / 4); }
+
+// ---- packing: strips [depth][stride], widened to the computing type ------------------------------------------------------
+// out[k * stride + j] = from[k * step_k + j * step_j] for j < width. stride is width, or width rounded up to whole registers
+// (then zero-filled). May write up to one register past the end of the strip.
+using PackStrip = void (*)(char* out, const char* from, int64_t step_k, int64_t step_j, int64_t depth, int64_t width, int64_t stride);
+PackStrip pack_strip(Dtype storage);
+// Rounds a block of C, [rows][columns] with row stride `from_row` elements in the computing type, to its storage type and place.
+void store_block(Dtype storage, char* c, int64_t c_row, int64_t c_col, const char* from, int64_t from_row, int64_t rows, int64_t columns);
+
+// ---- scratch memory ---------------------------------------------------------------------------------------------------------
+// The calling thread's buffer for as long as the object lives: kept between products, in huge pages when large.
+class Scratch {
+ public:
+  explicit Scratch(size_t bytes);  // throws std::bad_alloc
+  ~Scratch();
+  Scratch(const Scratch&) = delete;
+  char* data() const { return data_; }
+
+ private:
+  char* data_;
+};
+
+// ---- drivers ------------------------------------------------------------------------------------------------------------------
+// One product or a part of one, done by one thread; strides in elements of the storage type.
+struct View {
+  Dtype storage;
+  int64_t m, n, k;
+  const char *a, *b;
+  char* c;
+  int64_t a_row, a_col, b_row, b_col, c_row, c_col;
+  int compute_size() const { return storage == Dtype::Float64 ? 8 : 4; }
+};
+void multiply_matrices(const View& v);  // by panels; k >= 1; a part of a larger product may have one row or column
+void multiply_vector(const View& v);    // by lanes and chunks; m = 1 or n = 1, k >= 1
+
+}  // namespace frit::jit::products

@@ -1,0 +1,355 @@
+// The pooling allocator. Start at allocate.
+//
+// ThreadCache  per thread: for every small class a few free blocks, taken and put back without a lock or an atomic
+//              read-modify-write. Created at the thread's first use, given to the shared pools when the thread ends.
+// Pools        shared, under one mutex: free blocks of every class, each with the time at which it came, so that the ones
+//              unused for longest leave first when the cache outgrows its bounds.
+// Counts       `published` is the number of bytes handed out plus what threads have freed without saying so yet (each
+//              thread's `unpublished`): a free adds to the thread's own number, and the next allocation of that thread uses
+//              it up, so that the usual allocate-free-allocate touches nothing shared. `current` is the difference.
+#include "runtime/buffer.h"
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+#include "runtime/error.h"
+#include "runtime/settings.h"
+#include "runtime/size_class.h"
+#include "runtime/system_memory.h"
+
+namespace frit {
+namespace {
+
+constexpr size_t largest_small = 32 << 10;
+constexpr unsigned small_classes = size_class(largest_small) + 1;
+constexpr unsigned bin_capacity = 32;
+constexpr size_t bin_bytes = 128 << 10;         // a bin holds no more than this, but always four blocks
+constexpr int64_t publish_from = 4096;          // unpublished frees per thread
+constexpr int64_t free_floor = 256 << 20;       // free blocks up to here are kept whatever is in use
+
+constexpr unsigned bin_limit(unsigned size_class) {
+  return unsigned(std::clamp<size_t>(bin_bytes / class_bytes(size_class), 4, bin_capacity));
+}
+
+// Written by one thread, read by any: no read-modify-write.
+class OwnCount {
+ public:
+  int64_t get() const { return value_.load(std::memory_order_relaxed); }
+  void set(int64_t v) { value_.store(v, std::memory_order_relaxed); }
+  void add(int64_t v) { set(get() + v); }
+
+ private:
+  std::atomic<int64_t> value_{0};
+};
+
+struct Counts {
+  OwnCount allocations, hits, unpublished;
+};
+
+struct Bin {
+  unsigned count = 0;
+  void* blocks[bin_capacity];
+};
+
+struct ThreadCache {
+  Counts counts;
+  Bin bins[small_classes];
+};
+
+struct FreeBlock {
+  void* block;
+  uint64_t came;
+};
+
+struct Pools {
+  std::mutex mutex;
+  std::vector<FreeBlock> free[class_count];   // newest last
+  int64_t free_bytes = 0;
+  uint64_t clock = 0;
+  std::vector<ThreadCache*> caches;           // of all live threads
+  int64_t allocations = 0, hits = 0;          // of threads that ended
+  std::atomic<int64_t> published{0}, peak{0}, reserved{0};
+  std::atomic<int64_t> limit{-1};             // -1: not read from the settings yet
+};
+
+Pools& pools() {
+  static Pools* p = new Pools;  // never destroyed: tensors may die after every static object
+  return *p;
+}
+
+void publish(Pools& p, int64_t delta) {
+  const int64_t now = p.published.fetch_add(delta, std::memory_order_relaxed) + delta;
+  int64_t peak = p.peak.load(std::memory_order_relaxed);
+  while (now > peak && !p.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+  }
+}
+
+int64_t memory_limit(Pools& p) {
+  int64_t limit = p.limit.load(std::memory_order_relaxed);
+  if (limit >= 0) return limit;
+  p.limit.compare_exchange_strong(limit, settings().memory_limit);
+  return p.limit.load(std::memory_order_relaxed);
+}
+
+// --- shared pools; the functions named _locked need the mutex ---
+
+void drop_locked(Pools& p, void* block, unsigned size_class) noexcept {
+  p.reserved -= int64_t(class_bytes(size_class));
+  system_deallocate(block, class_bytes(size_class));
+}
+
+void put_locked(Pools& p, void* block, unsigned size_class) noexcept {
+  try {
+    p.free[size_class].push_back({block, p.clock++});
+    p.free_bytes += int64_t(class_bytes(size_class));
+  } catch (const std::bad_alloc&) {
+    drop_locked(p, block, size_class);
+  }
+}
+
+void* take_locked(Pools& p, unsigned size_class) {
+  auto& list = p.free[size_class];
+  if (list.empty()) return nullptr;
+  void* block = list.back().block;
+  list.pop_back();
+  p.free_bytes -= int64_t(class_bytes(size_class));
+  return block;
+}
+
+// Gives free blocks back to the system, those unused for longest first, until at most `keep` bytes of them are left.
+void trim_locked(Pools& p, int64_t keep) noexcept {
+  while (p.free_bytes > keep) {
+    unsigned oldest = class_count;
+    for (unsigned c = 0; c < class_count; ++c)
+      if (!p.free[c].empty() && (oldest == class_count || p.free[c].front().came < p.free[oldest].front().came)) oldest = c;
+    if (oldest == class_count) return;
+    const int64_t bytes = int64_t(class_bytes(oldest));
+    auto& list = p.free[oldest];
+    const size_t enough = size_t((p.free_bytes - keep + bytes - 1) / bytes), few = std::min({enough, list.size(), size_t(16)});
+    for (size_t i = 0; i < few; ++i) drop_locked(p, list[i].block, oldest);
+    list.erase(list.begin(), list.begin() + ptrdiff_t(few));
+    p.free_bytes -= int64_t(few) * bytes;
+  }
+}
+
+std::string readable(int64_t bytes) {
+  if (bytes < 10 << 10) return std::to_string(bytes) + " bytes";
+  double value = double(bytes);
+  int unit = -1;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %ciB", value, "KMGTP"[unit]);
+  return text;
+}
+
+[[noreturn]] void out_of_memory(size_t bytes) {
+  const MemoryStats s = memory_stats();
+  const int64_t limit = memory_limit(pools());
+  std::string text = "out of memory: " + readable(int64_t(std::min<size_t>(bytes, INT64_MAX))) + " asked for, " +
+                     readable(s.reserved) + " held (" + readable(s.current) + " in tensors, highest " + readable(s.peak) + ")";
+  if (limit) text += ", limit FRIT_MEMORY_LIMIT = " + readable(limit);
+  throw OutOfMemoryError(text + "; free tensors that are not needed, use smaller batches" + (limit ? ", or raise the limit" : ""));
+}
+
+// A block that no cache has. Fails only after all free blocks went back to the system.
+void* fresh_block(Pools& p, unsigned size_class, size_t asked) {
+  const int64_t bytes = int64_t(class_bytes(size_class)), limit = memory_limit(p);
+  for (bool last : {false, true}) {
+    const int64_t reserved = p.reserved.fetch_add(bytes) + bytes;
+    if (!limit || reserved <= limit)
+      if (void* block = system_allocate(size_t(bytes))) return block;
+    p.reserved -= bytes;
+    if (!last) release_cached_memory();
+  }
+  out_of_memory(asked);
+}
+
+// A large block: a free one of its class, or a fresh one.
+void* allocate_large(Pools& p, unsigned size_class, size_t asked, bool& hit) {
+  {
+    std::lock_guard lock(p.mutex);
+    if (void* block = take_locked(p, size_class)) return hit = true, block;
+    // What was freed and does not fit the present sizes must not pile up beside them.
+    const int64_t in_use = p.reserved.load(std::memory_order_relaxed) - p.free_bytes;
+    trim_locked(p, std::max(free_floor, in_use / 2));
+  }
+  return fresh_block(p, size_class, asked);
+}
+
+// --- per-thread caches ---
+
+thread_local ThreadCache* own_cache = nullptr;
+thread_local bool thread_ended = false;  // its cache is gone; other destructors of the thread may still free
+
+void give_back(ThreadCache* c) {
+  Pools& p = pools();
+  std::lock_guard lock(p.mutex);
+  for (unsigned k = 0; k < small_classes; ++k)
+    for (unsigned i = 0; i < c->bins[k].count; ++i) put_locked(p, c->bins[k].blocks[i], k);
+  p.allocations += c->counts.allocations.get();
+  p.hits += c->counts.hits.get();
+  p.published -= c->counts.unpublished.get();
+  std::erase(p.caches, c);
+  delete c;
+}
+
+struct AtThreadEnd {
+  ~AtThreadEnd() {
+    thread_ended = true;
+    if (ThreadCache* c = std::exchange(own_cache, nullptr)) give_back(c);
+  }
+};
+
+[[gnu::noinline]] ThreadCache* make_cache() {
+  if (thread_ended) return nullptr;
+  static thread_local AtThreadEnd at_end;
+  asm volatile("" : : "r"(&at_end));  // its construction registers the destructor
+  auto* c = new ThreadCache;
+  Pools& p = pools();
+  std::lock_guard lock(p.mutex);
+  p.caches.push_back(c);
+  return own_cache = c;
+}
+
+inline void count_allocation(ThreadCache& c, size_t bytes, bool hit) {
+  c.counts.allocations.add(1);
+  c.counts.hits.add(hit);
+  const int64_t left = c.counts.unpublished.get() - int64_t(bytes);
+  c.counts.unpublished.set(std::max<int64_t>(left, 0));
+  if (left < 0) publish(pools(), -left);
+}
+
+inline void count_free(ThreadCache& c, size_t bytes) {
+  const int64_t freed = c.counts.unpublished.get() + int64_t(bytes);
+  c.counts.unpublished.set(freed < publish_from ? freed : 0);
+  if (freed >= publish_from) pools().published.fetch_sub(freed, std::memory_order_relaxed);
+}
+
+// Takes up to half a bin from the shared pool; the last block is the caller's.
+void* refill(Pools& p, ThreadCache& c, unsigned size_class) {
+  Bin& bin = c.bins[size_class];
+  std::lock_guard lock(p.mutex);
+  void* block = take_locked(p, size_class);
+  while (block && bin.count < bin_limit(size_class) / 2) {
+    void* more = take_locked(p, size_class);
+    if (!more) break;
+    bin.blocks[bin.count++] = more;
+  }
+  return block;
+}
+
+[[gnu::noinline]] void* allocate_slow(size_t bytes) {
+  if (bytes > largest_block) out_of_memory(bytes);
+  Pools& p = pools();
+  ThreadCache* c = own_cache ? own_cache : make_cache();
+  const unsigned k = size_class(bytes);
+  bool hit = false;
+  void* block;
+  if (c && k < small_classes) {
+    block = refill(p, *c, k);
+    hit = block != nullptr;
+    if (!block) block = fresh_block(p, k, bytes);
+  } else {
+    block = allocate_large(p, k, bytes, hit);
+  }
+  mark_unusable(block, class_bytes(k));
+  mark_usable(block, bytes);
+  if (c) {
+    count_allocation(*c, bytes, hit);
+  } else {
+    publish(p, int64_t(bytes));
+    std::lock_guard lock(p.mutex);
+    ++p.allocations;
+    p.hits += hit;
+  }
+  return block;
+}
+
+[[gnu::noinline]] void deallocate_slow(void* block, size_t bytes) noexcept {
+  Pools& p = pools();
+  ThreadCache* c = own_cache;
+  if (!c) {
+    try {
+      c = make_cache();
+    } catch (const std::bad_alloc&) {
+    }
+  }
+  const unsigned k = size_class(bytes);
+  {
+    std::lock_guard lock(p.mutex);
+    put_locked(p, block, k);
+    if (c && k < small_classes)  // the bin is full: half of it goes too, so that the next frees are cheap again
+      for (Bin& bin = c->bins[k]; bin.count > bin_limit(k) / 2;) put_locked(p, bin.blocks[--bin.count], k);
+  }
+  c ? count_free(*c, bytes) : void(p.published -= int64_t(bytes));
+}
+
+}  // namespace
+
+void* allocate(size_t bytes) {
+  ThreadCache* c = own_cache;
+  if (bytes > largest_small || !c) return allocate_slow(bytes);
+  Bin& bin = c->bins[size_class(bytes)];
+  if (!bin.count) return allocate_slow(bytes);
+  void* block = bin.blocks[--bin.count];
+  mark_usable(block, bytes);
+  count_allocation(*c, bytes, true);
+  return block;
+}
+
+void deallocate(void* block, size_t bytes) noexcept {
+  if (!block) return;
+  const unsigned k = size_class(bytes);
+  mark_unusable(block, class_bytes(k));
+  ThreadCache* c = own_cache;
+  if (k >= small_classes || !c || c->bins[k].count >= bin_limit(k)) return deallocate_slow(block, bytes);
+  Bin& bin = c->bins[k];
+  bin.blocks[bin.count++] = block;
+  count_free(*c, bytes);
+}
+
+MemoryStats memory_stats() {
+  Pools& p = pools();
+  std::lock_guard lock(p.mutex);
+  MemoryStats s;
+  s.allocations = p.allocations;
+  s.cache_hits = p.hits;
+  s.current = p.published.load();
+  for (const ThreadCache* c : p.caches) {
+    s.allocations += c->counts.allocations.get();
+    s.cache_hits += c->counts.hits.get();
+    s.current -= c->counts.unpublished.get();
+  }
+  s.peak = std::max(p.peak.load(), s.current);
+  s.reserved = p.reserved.load();
+  s.fragmentation = s.reserved ? 1 - double(s.current) / double(s.reserved) : 0;
+  return s;
+}
+
+void reset_memory_peak() {
+  // This thread's frees are made known first, so that its next allocations raise the peak from what is really in use.
+  if (ThreadCache* c = own_cache) {
+    pools().published -= c->counts.unpublished.get();
+    c->counts.unpublished.set(0);
+  }
+  pools().peak = pools().published.load();
+}
+
+void set_memory_limit(int64_t bytes) { pools().limit = std::max<int64_t>(bytes, 0); }
+
+void release_cached_memory() {
+  Pools& p = pools();
+  {
+    std::lock_guard lock(p.mutex);
+    if (ThreadCache* c = own_cache)
+      for (unsigned k = 0; k < small_classes; ++k)
+        while (c->bins[k].count) put_locked(p, c->bins[k].blocks[--c->bins[k].count], k);
+    trim_locked(p, 0);
+  }
+  system_trim();
+}
+
+}  // namespace frit

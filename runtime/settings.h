@@ -1,0 +1,45 @@
+// Every FRIT_* environment variable, in one table; they are read once, at first use.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace frit {
+
+// member, kind, default, values (for a choice or a list: the words allowed), help
+//   choice: one of the words · words: several of them, by commas · count: a whole number >= 0
+//   bytes: a count with K, M, G or T (powers of 1024) · flag: 0 or 1
+#define FRIT_FOR_EACH_SETTING(X)                                                                                     \
+  X(mode, choice, "automatic", "automatic|eager", "automatic: hot traces are compiled; eager: each op runs at its call") \
+  X(threads, count, "0", "", "threads for one op; 0: all processors that the process may use")                       \
+  X(seed, count, "0", "", "seed of the random numbers until manual_seed is called")                                  \
+  X(memory_limit, bytes, "0", "", "bytes that tensors may hold from the system; 0: no limit")                        \
+  X(log, words, "", "trace|fusion|kernels|recompiles|cache|all", "what is reported on the standard error output")    \
+  X(perf, flag, "0", "", "names generated kernels for Linux perf")
+
+namespace setting_kind {
+using choice = std::string;
+using words = std::vector<std::string>;
+using count = int64_t;
+using bytes = int64_t;
+using flag = bool;
+}  // namespace setting_kind
+
+struct Settings {
+#define X(member, kind, standard, values, help) setting_kind::kind member{};
+  FRIT_FOR_EACH_SETTING(X)
+#undef X
+};
+struct SettingRow {
+  std::string name, kind, value, standard, values, help;  // name: FRIT_… · value: as given, or the default
+  bool from_environment = false;
+};
+using SettingLookup = std::function<const char*(const char* name)>;  // null where the variable is not set
+
+const Settings& settings();                          // throws ValueError, which names variable, value and what is allowed
+std::vector<SettingRow> setting_rows();
+std::string settings_text();                         // the table, printable; names FRIT_* variables that mean nothing
+Settings parse_settings(const SettingLookup& lookup);
+
+}  // namespace frit

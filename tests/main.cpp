@@ -1,0 +1,3 @@
+// The main of every test executable, compiled once. (Catch2 3 brings its own.)
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>

@@ -1,0 +1,323 @@
+// Gradients by walking traces. A place is {trace, node}; kept traces are ordered by when they were flushed, nodes by
+// index, so visiting the highest place first is a reverse topological order over all of them. Each visit asks the row's
+// rule for the inputs' gradients, which are emitted like any other op; where a place is a leaf, the walk goes on in the
+// trace that made the leaf's value, or ends at a gradient leaf. Start at run_backward.
+#include "tracer/gradient.h"
+#include <map>
+#include <unordered_map>
+#include "runtime/error.h"
+
+namespace frit::tracer {
+
+namespace {
+struct Place {
+  Trace* trace;
+  uint32_t node;
+  bool operator<(const Place& o) const {
+    return trace->order != o.trace->order ? trace->order < o.trace->order : trace != o.trace ? trace < o.trace : node < o.node;
+  }
+};
+
+// Where a handle's value was made: its deferred node, its kept node, or itself when it is a gradient leaf.
+struct Origin {
+  Place place{nullptr, 0};
+  Cell* leaf = nullptr;
+};
+Origin origin_of(Cell* c) {
+  if (c->base && root_base(c)->writes != c->seen && wants_gradient(root_base(c))) {
+    Recorder& r = recorder();
+    r.node_of(c);                       // takes the view again
+    if (r.eager) r.flush("eager");
+  }
+  if (c->flags & gradient_leaf) return {{nullptr, 0}, c};
+  if (c->trace) return {{c->trace, c->node}, nullptr};
+  return {};
+}
+// The same for a node: a leaf's origin is where it came from.
+Origin origin_of(Trace& t, uint32_t n) {
+  if (t.nodes[n].call.op != Op::leaf) return {{&t, n}, nullptr};
+  const Leaf* l = t.leaf(n);
+  if (!l) return {};
+  if (l->cell) return {{nullptr, 0}, l->cell};
+  return {{l->trace, l->trace_node}, nullptr};
+}
+bool wants(const Trace& t, uint32_t n) { return n != scalar_operand && (t.nodes[n].result.flags & wants_grad); }
+
+std::shared_ptr<Hooks> hooks_at(Trace& t, uint32_t n) {
+  for (auto& [node, h] : t.hooks)
+    if (node == n) return h;
+  return nullptr;
+}
+Var add_gradients(const Var& a, const Var& b) { return a.defined() ? add(a, b) : b; }
+
+class Walk {
+ public:
+  Walk(const BackwardOptions& options) : options_(options) {}
+  void seed(const Var& root, const Var& gradient);
+  void run();
+  Var gradient_at(const Origin& o) const;
+  void want(const Origin& o) { o.leaf ? void(wanted_leaves_.insert({o.leaf, true})) : void(wanted_.insert({o.place, true})); }
+  void accumulate();
+
+ private:
+  void give(const Origin& o, Var g);
+  void visit(Place p, const Var& g);
+  Var through_hooks(const std::shared_ptr<Hooks>& h, Var g);
+
+  BackwardOptions options_;
+  std::map<Place, Var> pending_;
+  std::vector<Trace*> held_;  // counted: traces in pending_
+  std::vector<std::pair<Cell*, Var>> leaves_;  // in order of arrival
+  std::unordered_map<Cell*, size_t> leaf_index_;
+  std::map<Place, bool> wanted_;
+  std::unordered_map<Cell*, bool> wanted_leaves_;
+  std::map<Place, Var> kept_;
+
+ public:
+  ~Walk() {
+    for (auto& [c, g] : leaves_) release_cell(c);
+    pending_.clear();
+    kept_.clear();
+    for (Trace* t : held_) release(t);
+  }
+};
+
+void Walk::seed(const Var& root, const Var& gradient) {
+  const Origin o = origin_of(root.cell());
+  if (!o.leaf && !(o.place.trace && wants(*o.place.trace, o.place.node)))
+    throw AutogradError("backward: the tensor does not require a gradient and was not made from one that does. Call requires_grad_() on an input, and record outside NoGradGuard.");
+  Var g = gradient;
+  const Sizes e = sizes_of(root);
+  if (!g.defined()) {
+    int64_t n = 1;
+    for (int64_t x : e) n *= x;
+    if (n != 1) throw AutogradError("backward: the tensor has " + std::to_string(n) + " elements, so its gradient is not implied. Pass one of the same shape, or reduce to a scalar first.");
+    g = full(e, 1, dtype_of(root));
+  } else if (sizes_of(g) != e) {
+    throw ShapeError("backward: the gradient's shape differs from the tensor's. Pass one of the same shape.");
+  }
+  give(o, g);
+}
+void Walk::give(const Origin& o, Var g) {
+  if (o.leaf) {
+    auto [at, is_new] = leaf_index_.try_emplace(o.leaf, leaves_.size());
+    if (is_new) {
+      retain_cell(o.leaf);
+      leaves_.emplace_back(o.leaf, std::move(g));
+    } else {
+      leaves_[at->second].second = add_gradients(leaves_[at->second].second, g);
+    }
+    return;
+  }
+  if (!o.place.trace) return;
+  auto [at, is_new] = pending_.try_emplace(o.place);
+  if (is_new) retain(o.place.trace), held_.push_back(o.place.trace);
+  at->second = add_gradients(at->second, g);
+}
+Var Walk::through_hooks(const std::shared_ptr<Hooks>& h, Var g) {
+  const auto functions = h->functions;  // a hook may change the list
+  for (const auto& [handle, f] : functions) {
+    Var changed = f(g);
+    if (changed.defined()) g = changed;
+  }
+  return g;
+}
+void Walk::run() {
+  while (!pending_.empty()) {
+    const auto last = std::prev(pending_.end());
+    const Place p = last->first;
+    Var g = std::move(last->second);
+    pending_.erase(last);
+    if (const auto h = hooks_at(*p.trace, p.node)) {
+      g = through_hooks(h, g);
+      if (h->retained && options_.accumulate) {
+        Cell* c = h->retained;
+        Var old = Var::take(c->grad);
+        c->grad = nullptr;
+        c->grad = add_gradients(old, g).leave();
+      }
+    }
+    if (wanted_.count(p)) kept_[p] = g;
+    visit(p, g);
+  }
+  for (auto& [c, g] : leaves_)
+    if (c->hooks) g = through_hooks(c->hooks, g);
+}
+void Walk::visit(Place p, const Var& g) {
+  Trace& t = *p.trace;
+  if (t.walked.size() < t.nodes.size()) t.walked.resize(t.nodes.size());
+  if (t.walked[p.node] && row(t.nodes[p.node].call.op).saved)
+    throw AutogradError(std::string("backward: the graph at ") + op_name(t.nodes[p.node].call.op) +
+                        " was walked before and what it saved was freed. Pass retain_graph=true the first time.");
+  RuleContext c(t, p.node);
+  std::vector<Var> given = vjp_rule(c, g);
+  for (size_t k = 0; k < given.size(); ++k)
+    if (given[k].defined() && c.wants(int(k))) give(origin_of(t, c.input_node(int(k))), std::move(given[k]));
+  if (!options_.retain_graph && t.order != ~0ull) {
+    t.walked[p.node] = true;
+    bool all = true;
+    for (uint32_t n = 0; n < t.nodes.size() && all; ++n) all = t.walked[n] || t.nodes[n].call.op == Op::leaf || !wants(t, n);
+    if (all)
+      for (Value*& v : t.value)
+        if (v) release(std::exchange(v, nullptr));
+  }
+}
+Var Walk::gradient_at(const Origin& o) const {
+  if (o.leaf) {
+    const auto at = leaf_index_.find(o.leaf);
+    return at == leaf_index_.end() ? Var() : leaves_[at->second].second;
+  }
+  const auto at = kept_.find(o.place);
+  return at == kept_.end() ? Var() : at->second;
+}
+// Without create_graph a gradient is its own tensor; into an existing one it is added in place, as LibTorch does.
+void Walk::accumulate() {
+  for (auto& [c, g] : leaves_) {
+    if (!c->grad) {
+      // The first gradient is taken over when nobody else sees its storage, copied otherwise.
+      const bool shared = g.cell()->refs.load() > 1 || g.cell()->base || (g.cell()->value && (g.cell()->value->storage->refs.load() > 1 || overlaps_itself(*g.cell()->value)));
+      c->grad = (shared && !options_.create_graph ? copy(g) : g).leave();
+    } else if (options_.create_graph) {
+      Var sum_of = add(Var::share(c->grad), g);
+      release_cell(c->grad);
+      c->grad = sum_of.leave();
+    } else {
+      Var old = Var::share(c->grad);
+      emit_pointwise_(Op::add, old, {g});
+    }
+  }
+}
+}  // namespace
+
+// ---- operands for rules -----------------------------------------------------------------------------------------------
+Var handle_of(Trace& t, uint32_t n, Op reader) {
+  if (t.order == ~0ull) {
+    Recorder& r = recorder();
+    return t.owner[n] ? Var::share(t.owner[n]) : Var::take(r.show(n));
+  }
+  Value* v = t.value[n];
+  if (!v) throw InternalError(std::string("backward: ") + op_name(reader) + " reads the value of " + op_name(t.nodes[n].call.op) + ", which its row does not save");
+  if (v->storage->version.load(std::memory_order_relaxed) != t.version[n])
+    throw AutogradError(std::string("backward: ") + op_name(reader) + " saved a tensor (made by " + op_name(t.nodes[n].call.op) +
+                        ") that was overwritten in place afterwards. Write a clone(), or write before it is used.");
+  const Origin o = origin_of(t, n);
+  if (o.leaf && o.leaf->value && same_layout(*o.leaf->value, *v)) return Var::share(o.leaf);
+  retain(v);
+  Cell* c = new_cell(v);
+  if (o.place.trace && wants(*o.place.trace, o.place.node)) c->trace = o.place.trace, c->node = o.place.node, retain(c->trace);
+  return Var::take(c);
+}
+bool RuleContext::wants(int k) const {
+  const uint32_t n = trace_.input(node_, k);
+  return n != scalar_operand && (trace_.nodes[n].result.flags & wants_grad);
+}
+const Var& RuleContext::input(int k) {
+  if (!made_[k].defined()) made_[k] = handle_of(trace_, trace_.input(node_, k), op());
+  return made_[k];
+}
+const Var& RuleContext::output() {
+  if (!made_[3].defined()) made_[3] = handle_of(trace_, node_, op());
+  return made_[3];
+}
+Number RuleContext::number(int k) const {
+  int slot = 0;
+  for (int j = 0; j < k; ++j) slot += is_number(j);
+  const uint64_t word = uint64_t(arg(slot));
+  switch (Category(call_.kind >> (2 * k) & 3)) {
+    case Category::floating: return Number(__builtin_bit_cast(double, word));
+    case Category::integer: return Number(int64_t(word));
+    default: return Number(word != 0);
+  }
+}
+
+// ---- entries ------------------------------------------------------------------------------------------------------------
+std::vector<Var> run_backward(const std::vector<Var>& roots, const std::vector<Var>& gradients, const std::vector<Var>& inputs,
+                              const BackwardOptions& options) {
+  BackwardOptions o = options;
+  if (!inputs.empty()) o.accumulate = false;
+  ModeScope mode(options.create_graph);
+  Walk walk(o);
+  std::vector<Origin> wanted;
+  for (const Var& v : inputs) {
+    if (!v.defined()) throw AutogradError("grad: an input is an undefined tensor. Give it a value first.");
+    wanted.push_back(origin_of(v.cell()));
+    if (!wanted.back().leaf && !(wanted.back().place.trace && wants(*wanted.back().place.trace, wanted.back().place.node)))
+      throw AutogradError("grad: an input does not require a gradient. Call requires_grad_() on it before it is used.");
+    walk.want(wanted.back());
+  }
+  for (size_t i = 0; i < roots.size(); ++i) walk.seed(roots[i], i < gradients.size() ? gradients[i] : Var());
+  walk.run();
+  if (o.accumulate) walk.accumulate();
+  std::vector<Var> result;
+  for (const Origin& w : wanted) {
+    result.push_back(walk.gradient_at(w));
+    if (!result.back().defined() && !options.allow_unused)
+      throw AutogradError("grad: one of the inputs was not used to make the outputs. Pass allow_unused=true to get an undefined tensor for it.");
+  }
+  return result;
+}
+
+std::vector<Var> run_forward(const std::vector<Var>& outputs, const std::vector<Var>& inputs, const std::vector<Var>& tangents) {
+  std::map<Place, bool> reached;
+  std::vector<Place> stack;
+  const auto reach = [&](const Origin& o) {
+    if (o.place.trace && wants(*o.place.trace, o.place.node) && reached.insert({o.place, true}).second) stack.push_back(o.place);
+  };
+  for (const Var& v : outputs) reach(origin_of(v.cell()));
+  while (!stack.empty()) {
+    const Place p = stack.back();
+    stack.pop_back();
+    for (int k = 0; k < p.trace->input_count(p.node); ++k)
+      if (const uint32_t in = p.trace->input(p.node, k); wants(*p.trace, in)) reach(origin_of(*p.trace, in));
+  }
+  std::map<Place, Var> tangent;
+  std::unordered_map<Cell*, Var> leaf_tangent;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Origin o = origin_of(inputs[i].cell());
+    if (o.leaf) leaf_tangent[o.leaf] = tangents[i];
+    else if (o.place.trace) tangent[o.place] = tangents[i];
+  }
+  const auto tangent_of = [&](const Origin& o) -> Var {
+    if (o.leaf) {
+      const auto at = leaf_tangent.find(o.leaf);
+      return at == leaf_tangent.end() ? Var() : at->second;
+    }
+    const auto at = tangent.find(o.place);
+    return at == tangent.end() ? Var() : at->second;
+  };
+  for (const auto& [p, unused] : reached) {  // ascending: inputs first
+    if (tangent.count(p)) continue;
+    RuleContext c(*p.trace, p.node);
+    std::vector<Var> in;
+    bool any = false;
+    for (int k = 0; k < c.input_count(); ++k) {
+      in.push_back(c.wants(k) ? tangent_of(origin_of(*p.trace, c.input_node(k))) : Var());
+      any |= in.back().defined();
+    }
+    if (any) tangent[p] = jvp_rule(c, in);
+  }
+  std::vector<Var> result;
+  for (const Var& v : outputs) result.push_back(tangent_of(origin_of(v.cell())));
+  return result;
+}
+
+uint64_t add_hook(Cell* c, std::function<Var(const Var&)> f) {
+  static std::atomic<uint64_t> next{1};
+  if (!wants_gradient(c)) throw AutogradError("register_hook: the tensor does not require a gradient. Call requires_grad_() first.");
+  if (!c->hooks) c->hooks = std::make_shared<Hooks>();
+  if (!(c->flags & gradient_leaf) && !hooks_at(*c->trace, c->node)) c->trace->hooks.emplace_back(c->node, c->hooks);
+  c->hooks->functions.emplace_back(next, std::move(f));
+  return next++;
+}
+void remove_hook(Cell* c, uint64_t handle) {
+  if (c->hooks) std::erase_if(c->hooks->functions, [&](const auto& h) { return h.first == handle; });
+}
+void retain_grad(Cell* c) {
+  if (!wants_gradient(c)) throw AutogradError("retain_grad: the tensor does not require a gradient. Call requires_grad_() first.");
+  if (c->flags & gradient_leaf) return;
+  if (!c->hooks) c->hooks = std::make_shared<Hooks>();
+  if (!hooks_at(*c->trace, c->node)) c->trace->hooks.emplace_back(c->node, c->hooks);
+  c->hooks->retained = c;
+}
+
+}  // namespace frit::tracer

@@ -1,0 +1,40 @@
+// The op table as data: what ops.def says, one row an op.
+#pragma once
+#include "tracer/node.h"
+#include "tracer/scalar.h"
+#include "tracer/var.h"
+
+namespace frit::tracer {
+
+enum class RowKind : uint8_t { pointwise, source, view, alias, copy, reduce, product, cat, gather, scatter, unslice, flip, scan, library };
+enum class TypeRule : uint8_t {
+  // pointwise: inputs promote to one compute type
+  arithmetic, numeric /* no Bool */, floating /* integers compute in Float32 */, rounding /* integers pass through */, compare /* Bool
+  result */, bits /* integers and Bool */, shifts /* integers */, choice /* first operand Bool, the others promote */,
+  assign /* the first operand's type */,
+  // structural
+  leaf, kind, first, same, list, sum /* integers and Bool to Int64 */, index /* Int64 */, truth /* Bool */
+};
+
+// The operands of a derivative: t (gradient or tangent), the inputs, the result.
+struct Operands {
+  const Operand &t, &a, &b, &c, &out;
+};
+struct OpRow {
+  const char* name;
+  int8_t inputs;  // -1: a list
+  RowKind kind;
+  TypeRule type;
+  uint8_t saved;
+  scalar::Expr (*expression)(scalar::Expr a, scalar::Expr b, scalar::Expr c);
+  Var (*derivative[3])(const Operands&);  // null: no gradient flows there
+  double low, high;                       // test domain
+};
+const OpRow& row(Op op);
+inline const char* op_name(Op op) { return row(op).name; }
+Op find_op(const char* name);  // Op::count when there is none
+
+// The row's expression over `compute` (inputs 0, 1, 2; `where`'s first is Bool).
+scalar::Function pointwise_function(Op op, Dtype compute);
+
+}  // namespace frit::tracer

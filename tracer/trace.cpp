@@ -1,0 +1,389 @@
+// Recording: cells, traces and the recorder. An op's way: node_of() for its operands (a real tensor enters the open trace
+// as a leaf), emit() (shapes.cpp checks and infers; one node is appended), finish() (a cell for the node; in eager mode the
+// trace of one op is flushed at once). A flush asks the executor for values, hands them to the cells that are still alive,
+// and keeps the trace when a live handle's gradient can reach it. Start at Recorder::emit.
+#include "tracer/trace.h"
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include "runtime/error.h"
+
+namespace frit::tracer {
+
+namespace {
+std::atomic<uint64_t> next_instance{1}, next_order{1};
+Executor executor = nullptr;
+std::atomic<bool> eager_default{true};
+
+// Free lists of dead objects, one per thread. Objects move between threads freely: a list only holds dead ones.
+template <class T> struct Pool {
+  std::vector<T*> free;
+  ~Pool() {
+    for (T* t : free) delete t;
+    alive() = false;
+  }
+  static bool& alive() { static thread_local bool a = true; return a; }
+  static Pool& mine() { static thread_local Pool p; return p; }
+  static T* take() {
+    if (alive() && !mine().free.empty()) {
+      T* t = mine().free.back();
+      mine().free.pop_back();
+      return t;
+    }
+    return new T;
+  }
+  static void give(T* t) {
+    if (alive() && mine().free.size() < 4096) mine().free.push_back(t);
+    else delete t;
+  }
+};
+}  // namespace
+
+// ---- cells -------------------------------------------------------------------------------------------------------
+Cell* new_cell() {
+  Cell* c = Pool<Cell>::take();
+  c->refs.store(1, std::memory_order_relaxed);
+  c->flags = 0;
+  c->deferred = false;
+  c->node = 0, c->writes = 0, c->seen = 0;
+  c->trace = nullptr, c->value = nullptr, c->grad = nullptr, c->base = nullptr, c->recipe = nullptr;
+  c->entered.store(0, std::memory_order_relaxed);
+  return c;
+}
+Cell* new_cell(Value* v) {
+  Cell* c = new_cell();
+  c->value = v;
+  return c;
+}
+void retain_cell(Cell* c) { c->refs.fetch_add(1, std::memory_order_relaxed); }
+void release_cell(Cell* c) noexcept {
+  if (c->refs.load(std::memory_order_acquire) == 1 || c->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(c);
+}
+void destroy(Cell* c) noexcept {
+  if (c->hooks) {
+    if (c->hooks->retained == c) c->hooks->retained = nullptr;
+    c->hooks.reset();
+  }
+  if (c->value) release(c->value);
+  if (c->trace) {
+    if (c->deferred) c->trace->owner[c->node] = nullptr;
+    else release(c->trace);
+  }
+  if (c->grad) release_cell(c->grad);
+  if (c->base) release_cell(c->base);
+  delete c->recipe;
+  Pool<Cell>::give(c);
+}
+Value& value_of(Cell* c, const char* cause) {
+  if (c->deferred) recorder().flush(cause);
+  if (!c->value) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
+  return *c->value;
+}
+int rank_of(const Cell* c) { return c->value ? c->value->rank : c->trace->rank_of(c->node); }
+Sizes sizes_of(const Cell* c) {
+  if (c->value) return Sizes(c->value->extent, c->value->extent + c->value->rank);
+  if (!c->trace) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
+  return c->trace->sizes(c->node);
+}
+Dtype dtype_of(const Cell* c) {
+  if (c->value) return c->value->dtype;
+  if (!c->trace) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
+  return c->trace->nodes[c->node].result.dtype;
+}
+bool wants_gradient(const Cell* c) {
+  return (c->flags & gradient_leaf) || (c->trace && (c->trace->nodes[c->node].result.flags & wants_grad));
+}
+
+// ---- traces -------------------------------------------------------------------------------------------------------
+Trace* new_trace() {
+  Trace* t = Pool<Trace>::take();
+  t->refs.store(1, std::memory_order_relaxed);
+  t->clear();
+  return t;
+}
+void Trace::clear() {
+  for (Value*& v : value)
+    if (v) frit::tracer::release(v), v = nullptr;
+  value.clear();
+  for (Leaf& l : leaves) {
+    if (l.cell) release_cell(l.cell);
+    if (l.trace) frit::tracer::release(l.trace);
+  }
+  leaves.clear();
+  nodes.clear(), args.clear(), lists.clear(), version.clear(), owner.clear(), hooks.clear(), walked.clear();
+  extent.assign({0, 1});
+  parent.assign({0, 1});
+  joins = 0;
+  order = ~0ull;
+  instance = next_instance.fetch_add(1, std::memory_order_relaxed);
+}
+// A chain of kept traces is as long as the user's loop: it is taken down iteratively.
+void release(Trace* t) noexcept {
+  if (t->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  static thread_local std::vector<Trace*>* dying = nullptr;
+  if (dying) {
+    dying->push_back(t);
+    return;
+  }
+  std::vector<Trace*> queue{t};
+  dying = &queue;
+  while (!queue.empty()) {
+    Trace* next = queue.back();
+    queue.pop_back();
+    next->clear();
+    Pool<Trace>::give(next);
+  }
+  dying = nullptr;
+}
+int Trace::input_count(uint32_t n) const {
+  const Call& c = nodes[n].call;
+  const int count = row(c.op).inputs;
+  return count < 0 ? int(c.in[1]) : count;
+}
+uint32_t Trace::input(uint32_t n, int k) const {
+  const Call& c = nodes[n].call;
+  return row(c.op).inputs < 0 ? lists[c.in[0] + k] : c.in[k];
+}
+const Leaf* Trace::leaf(uint32_t n) const {
+  for (const Leaf& l : leaves)
+    if (l.node == n) return &l;
+  return nullptr;
+}
+SizeId Trace::new_size(int64_t e) {
+  if (e >= 0 && e < 2) return SizeId(e);
+  if (extent.size() >= 0xffff) throw InternalError("a trace has too many size ids");
+  extent.push_back(e);
+  parent.push_back(SizeId(parent.size()));
+  return SizeId(extent.size() - 1);
+}
+void Trace::join(SizeId a, SizeId b) {  // the smaller names the class
+  a = find(a), b = find(b);
+  if (a == b) return;
+  if (a > b) std::swap(a, b);
+  parent[b] = a;
+  ++joins;
+}
+
+// ---- recording ----------------------------------------------------------------------------------------------------
+void set_executor(Executor e) { executor = e; }
+void set_eager_default(bool on) { eager_default = on; }
+
+Recorder& recorder() {
+  static thread_local Recorder* mine = nullptr;
+  if (!mine) [[unlikely]] {  // recorders outlive their thread: a tensor may
+    mine = new Recorder;
+    mine->open = new_trace();
+    mine->eager = eager_default;
+  }
+  return *mine;
+}
+uint32_t Recorder::bind(std::initializer_list<uint64_t> words) {
+  const uint32_t first = uint32_t(open->args.size());
+  open->args.insert(open->args.end(), words);
+  return first;
+}
+uint32_t Recorder::bind(const int64_t* words, size_t count) {
+  const uint32_t first = uint32_t(open->args.size());
+  open->args.insert(open->args.end(), words, words + count);
+  return first;
+}
+uint32_t Recorder::bind_list(const std::vector<uint32_t>& nodes) {
+  const uint32_t first = uint32_t(open->lists.size());
+  open->lists.insert(open->lists.end(), nodes.begin(), nodes.end());
+  return first;
+}
+void Recorder::abandon() {
+  open->args.resize(args_bound);
+  if (!eager) return;
+  // Views that were taken again for the failed call are as real as before.
+  if (std::any_of(open->owner.begin(), open->owner.end(), [](Cell* c) { return c != nullptr; })) flush("error");
+  else open->clear(), args_bound = 0;
+}
+uint32_t Recorder::emit(const Call& call) {
+  Trace& t = *open;
+  Node n;
+  n.call = call;
+  n.call.mode |= mode;
+  try {
+    infer(t, n.call, n.result, mode & grad_mode);
+  } catch (...) {
+    abandon();
+    throw;
+  }
+  n.result.size_end = uint16_t(t.extent.size()), n.result.join_end = uint16_t(t.joins);
+  n.result.site = site;
+  t.nodes.push_back(n);
+  t.value.push_back(nullptr);
+  t.owner.push_back(nullptr);
+  args_bound = t.args.size();
+  return uint32_t(t.nodes.size() - 1);
+}
+uint32_t Recorder::node_of(Cell* c) {
+  if (c->base && root_base(c)->writes != c->seen) refresh(c);
+  if (c->deferred) {
+    if (c->trace == open) [[likely]] return c->node;
+    throw Error("this tensor is deferred on another thread: call synchronize() there before it is used here");
+  }
+  const uint64_t e = c->entered.load(std::memory_order_relaxed);
+  if (e >> 20 == open->instance) return uint32_t(e & 0xfffff);
+  return enter(c);
+}
+uint32_t Recorder::enter(Cell* c) {
+  if (!c->value) value_of(c, "use");  // throws: the tensor is poisoned
+  const Value& v = *c->value;
+  // What an op binds before its operands enter must stay behind the leaf's own arguments: leaves take none.
+  Call call{.op = Op::leaf, .kind = uint8_t(v.dtype)};
+  call.attr = uint64_t(v.rank) | uint64_t(wants_gradient(c)) << 8;
+  Trace& t = *open;
+  Node n;
+  n.call = call;
+  n.result = Result{v.dtype, v.rank, uint8_t(wants_gradient(c) ? wants_grad : 0), v.dtype, 0, 0, {}, nullptr};
+  for (int i = 0; i < v.rank; ++i) n.result.size[i] = t.new_size(v.extent[i]);
+  n.result.size_end = uint16_t(t.extent.size()), n.result.join_end = uint16_t(t.joins);
+  const uint32_t node = uint32_t(t.nodes.size());
+  t.nodes.push_back(n);
+  t.value.push_back(c->value);
+  t.owner.push_back(nullptr);
+  retain(c->value);
+  if (n.result.flags & wants_grad) {
+    Leaf l{node, nullptr, nullptr, 0};
+    if (c->flags & gradient_leaf) l.cell = c, retain_cell(c);
+    else l.trace = c->trace, l.trace_node = c->node, retain(c->trace);
+    t.leaves.push_back(l);
+  }
+  c->entered.store(t.instance << 20 | node, std::memory_order_relaxed);
+  return node;
+}
+Cell* Recorder::show(uint32_t node) {
+  Cell* c = new_cell();
+  c->deferred = true;
+  c->trace = open, c->node = node;
+  if (inference) c->flags |= inference_tensor;
+  return open->owner[node] = c;
+}
+Var Recorder::finish(uint32_t node) {
+  Var v = Var::take(show(node));
+  if (eager) flush("eager");
+  return v;
+}
+Var Recorder::finish_view(uint32_t node, Cell* base) {
+  Cell* c = show(node);
+  Var v = Var::take(c);
+  retain_cell(base);
+  c->base = base;
+  c->seen = root_base(base)->writes;
+  const Call& call = open->nodes[node].call;
+  c->recipe = new ViewRecipe{call, {open->args.begin() + std::min<size_t>(call.arg, open->args.size()), open->args.end()}};
+  if (eager) flush("eager");
+  return v;
+}
+
+// ---- in place -------------------------------------------------------------------------------------------------------
+void Recorder::rename(Cell* c, uint32_t node) {
+  if (c->deferred) c->trace->owner[c->node] = nullptr;
+  else if (c->trace) release(c->trace);
+  if (c->value) release(std::exchange(c->value, nullptr));  // the leaf's entry keeps it
+  c->deferred = true;
+  c->trace = open, c->node = node;
+  c->entered.store(0, std::memory_order_relaxed);
+  open->owner[node] = c;
+}
+// A written view makes its base another tensor too: for gradients the base is the result of write_view. The bytes were
+// shared all along.
+void Recorder::write(Cell* target, uint32_t node) {
+  rename(target, node);
+  if (!target->base) {
+    ++target->writes;
+    return;
+  }
+  const bool grad = (open->nodes[node].result.flags & wants_grad) || wants_gradient(target->base);
+  if (!grad) return;
+  const uint32_t base = node_of(target->base);
+  // The recipe is bound as arguments: {op | kind << 16, attr, its own arguments}.
+  const ViewRecipe& recipe = *target->recipe;
+  Call call{.op = Op::write_view, .mode = in_place, .in = {base, node, no_node, no_node}};
+  call.arg = bind({uint64_t(recipe.call.op) | uint64_t(recipe.call.kind) << 16, recipe.call.attr, recipe.args.size()});
+  bind(reinterpret_cast<const int64_t*>(recipe.args.data()), recipe.args.size());
+  write(target->base, emit(call));
+  target->seen = root_base(target)->writes;
+}
+void Recorder::finish_write(Cell* target, uint32_t node) {
+  write(target, node);
+  if (eager) flush("eager");
+}
+// The base was written: take the view again.
+void Recorder::refresh(Cell* view) {
+  const uint32_t in = node_of(view->base);
+  Call call = view->recipe->call;
+  call.in[0] = in;
+  call.mode = 0;
+  call.arg = bind(reinterpret_cast<const int64_t*>(view->recipe->args.data()), view->recipe->args.size());
+  rename(view, emit(call));
+  view->seen = root_base(view)->writes;
+}
+
+// ---- flush ------------------------------------------------------------------------------------------------------------
+namespace {
+// What a later backward can read: walks from the live handles that want a gradient; drops every other value.
+void keep_saved(Trace& t, std::vector<bool>& reached) {
+  std::vector<bool> saved(t.nodes.size());
+  for (uint32_t n = uint32_t(t.nodes.size()); n-- > 0;) {
+    if (!reached[n]) continue;
+    const uint8_t what = row(t.nodes[n].call.op).saved;
+    for (int k = 0; k < t.input_count(n); ++k) {
+      const uint32_t in = t.input(n, k);
+      if (in == scalar_operand) continue;
+      if (t.nodes[in].result.flags & wants_grad) reached[in] = true;
+      if (k < 3 && what & (In0 << k)) saved[in] = true;
+    }
+    if (what & Out) saved[n] = true;
+  }
+  t.version.assign(t.nodes.size(), 0);
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    if (!t.value[n]) continue;
+    if (saved[n]) t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
+    else release(std::exchange(t.value[n], nullptr));
+  }
+}
+}  // namespace
+
+void Recorder::flush(const char* cause) {
+  Trace& t = *open;
+  if (t.nodes.empty()) return;
+  try {
+    executor(t, cause);
+  } catch (...) {
+    for (Cell* c : t.owner)
+      if (c) c->deferred = false, c->trace = nullptr;  // poisoned
+    t.clear();
+    args_bound = 0;
+    throw;
+  }
+  bool keep = false;
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    Cell* c = t.owner[n];
+    if (!c) continue;
+    c->value = t.value[n];
+    retain(c->value);
+    c->deferred = false;
+    const Node& node = t.nodes[n];
+    const bool past = (node.result.flags & wants_grad) && !(node.call.mode & new_leaf);
+    if (!past) c->trace = nullptr;
+    keep |= past;
+  }
+  args_bound = 0;
+  if (!keep) {
+    t.clear();
+    return;
+  }
+  std::vector<bool> reached(t.nodes.size());
+  for (uint32_t n = 0; n < t.nodes.size(); ++n)
+    if (Cell* c = t.owner[n]; c && c->trace) reached[n] = true, retain(&t);
+  keep_saved(t, reached);
+  t.owner.clear();
+  t.order = next_order.fetch_add(1, std::memory_order_relaxed);
+  open = new_trace();
+  release(&t);
+}
+
+}  // namespace frit::tracer

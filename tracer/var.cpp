@@ -1,0 +1,332 @@
+// The ops on handles: each binds its arguments, finds its operands' nodes, emits one node and finishes it. Then the
+// composites that gradient rules are written with.
+#include "tracer/var.h"
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include "runtime/error.h"
+#include "tracer/trace.h"
+
+namespace frit::tracer {
+
+namespace {
+
+Call pointwise_call(Recorder& r, Op op, std::initializer_list<Operand> in) {
+  Call call{.op = op};
+  int k = 0;
+  uint64_t words[3];
+  size_t numbers = 0;
+  for (const Operand& o : in) {
+    if (o.var) {
+      if (!o.var->cell()) throw ValueError(std::string(op_name(op)) + ": operand " + std::to_string(k) + " is an undefined tensor. Give it a value first.");
+      call.in[k] = r.node_of(o.var->cell());
+    } else {
+      call.in[k] = scalar_operand;
+      call.kind |= uint8_t(o.number.category()) << (2 * k);
+      words[numbers++] = o.number.word();
+    }
+    ++k;
+  }
+  if (numbers) {
+    call.arg = r.bind(reinterpret_cast<const int64_t*>(words), numbers);
+  }
+  return call;
+}
+
+Dtype number_dtype(const Number& n) {
+  return n.category() == Category::floating ? Dtype::Float64 : n.category() == Category::integer ? Dtype::Int64 : Dtype::Bool;
+}
+
+Cell* defined(const Var& v, Op op) {
+  if (!v.cell()) throw ValueError(std::string(op_name(op)) + ": the tensor is undefined. Give it a value first.");
+  return v.cell();
+}
+
+// One operand, words bound after it.
+Var emit1(Op op, const Var& a, std::initializer_list<uint64_t> words, uint64_t attr = 0, uint8_t kind = 0, bool view = false) {
+  Recorder& r = recorder();
+  Call call{.op = op, .kind = kind, .attr = attr};
+  call.in[0] = r.node_of(defined(a, op));
+  call.arg = r.bind(words);
+  const uint32_t n = r.emit(call);
+  return view ? r.finish_view(n, a.cell()) : r.finish(n);
+}
+Var emit_source(Op op, std::initializer_list<uint64_t> words, const Sizes& extents, Dtype d, uint64_t attr = 0) {
+  if (extents.size() > max_rank) throw ShapeError(std::string(op_name(op)) + ": " + std::to_string(extents.size()) + " axes were asked for. At most 8 are supported.");
+  Recorder& r = recorder();
+  Call call{.op = op, .kind = uint8_t(d), .attr = attr | extents.size()};
+  call.arg = r.bind(words);
+  r.bind(extents.data(), extents.size());
+  return r.finish(r.emit(call));
+}
+
+std::atomic<uint64_t> random_seed{0}, random_stream{0};
+
+// The groups of a reshape: runs of input and output axes with equal products, 4 bits an axis.
+uint64_t reshape_groups(const Sizes& in, const Sizes& out) {
+  uint64_t attr = 0;
+  unsigned g = 0;
+  for (size_t i = 0, j = 0; i < in.size() || j < out.size(); ++g) {
+    int64_t pi = 1, pj = 1;
+    const auto more_in = [&] { attr |= uint64_t(g & 15) << (32 + 4 * i), pi *= in[i++]; };
+    const auto more_out = [&] { attr |= uint64_t(g & 15) << (4 * j), pj *= out[j++]; };
+    if (i < in.size()) more_in();
+    if (j < out.size()) more_out();
+    while (pi != pj) {
+      if (pi < pj ? i == in.size() : j == out.size()) break;  // zeros: one group takes the rest
+      pi < pj ? more_in() : more_out();
+    }
+    if (pi != pj) {
+      while (i < in.size()) more_in();
+      while (j < out.size()) more_out();
+    }
+  }
+  return attr;
+}
+
+}  // namespace
+
+void set_random_seed(uint64_t seed) { random_seed = seed, random_stream = 0; }
+
+Var emit_pointwise(Op op, std::initializer_list<Operand> in) {
+  Recorder& r = recorder();
+  const OpRow& row_of = row(op);
+  if (std::none_of(in.begin(), in.end(), [](const Operand& o) { return o.var; })) {  // numbers alone: the first becomes a tensor
+    const Var first = full({}, in.begin()->number, number_dtype(in.begin()->number));
+    return in.size() == 1 ? emit_pointwise(op, {first}) : in.size() == 2 ? emit_pointwise(op, {first, in.begin()[1]})
+                                                                         : emit_pointwise(op, {first, in.begin()[1], in.begin()[2]});
+  }
+  if (row_of.type == TypeRule::rounding && in.begin()->var && in.begin()->var->cell() && !is_floating(dtype_of(*in.begin()->var)))
+    return copy(*in.begin()->var);
+  return r.finish(r.emit(pointwise_call(r, op, in)));
+}
+Var& emit_pointwise_(Op op, Var& target, std::initializer_list<Operand> rest) {
+  Recorder& r = recorder();
+  Cell* c = defined(target, op);
+  check_writable(c, op_name(op));
+  if (row(op).type == TypeRule::rounding && !is_floating(dtype_of(c))) return target;
+  Call call = rest.size() == 0   ? pointwise_call(r, op, {target})
+              : rest.size() == 1 ? pointwise_call(r, op, {target, rest.begin()[0]})
+                                 : pointwise_call(r, op, {target, rest.begin()[0], rest.begin()[1]});
+  call.mode = in_place;
+  r.finish_write(c, r.emit(call));
+  return target;
+}
+void check_writable(Cell* c, const char* op) {
+  const Recorder& r = recorder();
+  if ((c->flags & gradient_leaf) && (r.mode & grad_mode))
+    throw AutogradError(std::string(op) + ": a leaf tensor that requires grad is written in place. Write it under NoGradGuard, or write a copy.");
+  for (Cell* b = c->base; b; b = b->base)
+    if ((b->flags & gradient_leaf) && (r.mode & grad_mode))
+      throw AutogradError(std::string(op) + ": a view of a leaf tensor that requires grad is written in place. Write it under NoGradGuard, or write a copy.");
+  if (c->value && overlaps_itself(*c->value))
+    throw ValueError(std::string(op) + ": several elements of the written tensor share one memory location (it was expanded). Write a clone() instead.");
+}
+Var& copy_(Var& target, const Var& source) {
+  Recorder& r = recorder();
+  Cell* c = defined(target, Op::copy);
+  check_writable(c, "copy_");
+  // As a pointwise op in place: `where(true, source, target)` would read the target; add_ of nothing does not exist. So the
+  // row is `assign`, whose result is its second operand.
+  Call call = pointwise_call(r, Op::assign, {target, source});
+  call.mode = in_place;
+  r.finish_write(c, r.emit(call));
+  return target;
+}
+
+// ---- sources ----------------------------------------------------------------------------------------------------
+Var full(const Sizes& extents, Number value, Dtype d) {
+  return emit_source(Op::full, {value.word()}, extents, d, uint64_t(value.category()) << 8);
+}
+Var arange(Number start, Number step, int64_t count, Dtype d) {
+  const bool floating = start.category() == Category::floating || step.category() == Category::floating;
+  const Number s = floating ? Number(start.to_double()) : Number(start.to_int()), t = floating ? Number(step.to_double()) : Number(step.to_int());
+  return emit_source(Op::arange, {s.word(), t.word()}, {count}, d, uint64_t(s.category()) << 8);
+}
+Var random_uniform(const Sizes& extents, Dtype d) { return emit_source(Op::random_uniform, {random_seed, random_stream++}, extents, d); }
+Var random_normal(const Sizes& extents, Dtype d) { return emit_source(Op::random_normal, {random_seed, random_stream++}, extents, d); }
+Var random_integer(const Sizes& extents, int64_t low, int64_t high, Dtype d) {
+  if (high <= low) throw ValueError("randint: the range [" + std::to_string(low) + ", " + std::to_string(high) + ") is empty. Give high > low.");
+  return emit_source(Op::random_integer, {random_seed, random_stream++, uint64_t(low), uint64_t(high) - uint64_t(low)}, extents, d);
+}
+
+// ---- views ----------------------------------------------------------------------------------------------------------
+// Not a view for gradients: writes to it reach the storage and nothing else.
+Var detach(const Var& a) { return emit1(Op::detach, a, {}); }
+Var permute(const Var& a, const std::vector<int>& axes) {
+  uint64_t attr = 0;
+  for (size_t i = 0; i < axes.size(); ++i) attr |= uint64_t(axes[i]) << (4 * i);
+  return emit1(Op::permute, a, {}, attr, 0, true);
+}
+Var transpose(const Var& a, int i, int j) {
+  std::vector<int> axes(sizes_of(a).size());
+  for (size_t k = 0; k < axes.size(); ++k) axes[k] = int(k);
+  if (!axes.empty()) std::swap(axes[i], axes[j]);
+  return permute(a, axes);
+}
+Var expand(const Var& a, const Sizes& extents) {
+  if (extents.size() > max_rank) throw ShapeError("expand: " + std::to_string(extents.size()) + " axes were asked for. At most 8 are supported.");
+  Recorder& r = recorder();
+  Call call{.op = Op::expand, .attr = extents.size()};
+  call.in[0] = r.node_of(defined(a, Op::expand));
+  call.arg = r.bind(extents.data(), extents.size());
+  return r.finish_view(r.emit(call), a.cell());
+}
+Var reshape(const Var& a, const Sizes& wanted, bool copy_allowed) {
+  Cell* c = defined(a, Op::reshape);
+  const char* name = copy_allowed ? "reshape" : "view";
+  const Sizes from = sizes_of(c);
+  int64_t numel = 1, known = 1;
+  int open = -1;
+  for (int64_t e : from) numel *= e;
+  Sizes extents = wanted;
+  const auto text = [](const Sizes& s) {
+    std::string t = "[";
+    for (size_t i = 0; i < s.size(); ++i) t += (i ? ", " : "") + std::to_string(s[i]);
+    return t + "]";
+  };
+  if (extents.size() > max_rank) throw ShapeError(std::string(name) + ": " + std::to_string(extents.size()) + " axes were asked for. At most 8 are supported.");
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i] == -1 && open < 0) open = int(i);
+    else if (extents[i] < 0) throw ShapeError(std::string(name) + ": shape " + text(wanted) + " is not valid for " + text(from) + ". At most one extent may be -1, none may be less.");
+    else known *= extents[i];
+  }
+  if (open >= 0) {
+    if (known == 0 ? numel != 0 || true : numel % known != 0)
+      throw ShapeError(std::string(name) + ": the -1 in " + text(wanted) + " has no single right value for " + text(from) + ". Give the extent.");
+    extents[open] = numel / known, known *= extents[open];
+  }
+  if (known != numel)
+    throw ShapeError(std::string(name) + ": " + text(from) + " has " + std::to_string(numel) + " elements, " + text(wanted) + " has " + std::to_string(known) + ". The counts must be equal.");
+  if (!copy_allowed && !reshape_strides(value_of(c, "view"), extents, nullptr))
+    throw ShapeError("view: shape " + text(wanted) + " does not fit the strides of " + text(from) + " (it is not contiguous there). Use reshape(), which copies when it must.");
+  Recorder& r = recorder();
+  Call call{.op = Op::reshape, .kind = uint8_t(extents.size()), .attr = reshape_groups(from, extents)};
+  call.in[0] = r.node_of(c);
+  call.arg = r.bind(extents.data(), extents.size());
+  const uint32_t n = r.emit(call);
+  // A reshape that has to copy is no view: writes to it do not reach its base.
+  const bool view = !c->value || reshape_strides(*c->value, extents, nullptr);
+  return view ? r.finish_view(n, c) : r.finish(n);
+}
+Var slice(const Var& a, int axis, int64_t start, int64_t length, int64_t step) {
+  return emit1(Op::slice, a, {uint64_t(start), uint64_t(length), uint64_t(step)}, uint64_t(axis), 0, true);
+}
+Var select(const Var& a, int axis, int64_t index) { return emit1(Op::select, a, {uint64_t(index)}, uint64_t(axis), 0, true); }
+Var diagonal(const Var& a, int64_t offset, int axis1, int axis2) {
+  const Sizes e = sizes_of(a);
+  const int64_t length = std::max<int64_t>(0, offset >= 0 ? std::min(e[axis1], e[axis2] - offset) : std::min(e[axis1] + offset, e[axis2]));
+  return emit1(Op::diagonal, a, {uint64_t(offset), uint64_t(length)}, uint64_t(axis1) | uint64_t(axis2) << 4, 0, true);
+}
+
+Var take_view(const Var& base, const ViewRecipe& recipe) {
+  Recorder& r = recorder();
+  Call call = recipe.call;
+  call.mode = 0;
+  call.in[0] = r.node_of(base.cell());
+  call.arg = r.bind(reinterpret_cast<const int64_t*>(recipe.args.data()), recipe.args.size());
+  return r.finish_view(r.emit(call), base.cell());
+}
+
+// ---- copies, reductions, products -------------------------------------------------------------------------------------
+Var copy(const Var& a, bool contiguous) { return emit1(Op::copy, a, {}, contiguous, uint8_t(dtype_of(a))); }
+Var convert(const Var& a, Dtype d) { return dtype_of(a) == d ? a : emit1(Op::copy, a, {}, 0, uint8_t(d)); }
+Var reduce(ReduceOp op, const Var& a, uint64_t axes, bool keepdim) { return emit1(Op(op), a, {}, axes, keepdim); }
+Var sum(const Var& a, uint64_t axes, bool keepdim) { return reduce(ReduceOp::sum, a, axes, keepdim); }
+Var matmul(const Var& a, const Var& b) {
+  Recorder& r = recorder();
+  Call call{.op = Op::matmul};
+  call.in[0] = r.node_of(defined(a, Op::matmul)), call.in[1] = r.node_of(defined(b, Op::matmul));
+  return r.finish(r.emit(call));
+}
+Var cat(const std::vector<Var>& parts, int axis) {
+  if (parts.empty()) throw ValueError("cat: the list of tensors is empty. Give at least one.");
+  Recorder& r = recorder();
+  std::vector<uint32_t> nodes;
+  for (const Var& p : parts) nodes.push_back(r.node_of(defined(p, Op::cat)));
+  Call call{.op = Op::cat, .attr = uint64_t(axis)};
+  call.in[0] = r.bind_list(nodes), call.in[1] = uint32_t(nodes.size());
+  return r.finish(r.emit(call));
+}
+namespace {
+Var indexed(Op op, int axis, std::initializer_list<const Var*> in, bool write = false) {
+  Recorder& r = recorder();
+  Call call{.op = op, .attr = uint64_t(axis)};
+  int k = 0;
+  for (const Var* v : in) call.in[k++] = r.node_of(defined(*v, op));
+  if (write) {
+    call.mode = in_place;
+    r.finish_write((*in.begin())->cell(), r.emit(call));
+    return **in.begin();
+  }
+  return r.finish(r.emit(call));
+}
+}  // namespace
+Var gather(const Var& a, int axis, const Var& index) { return indexed(Op::gather, axis, {&a, &index}); }
+Var scatter_add(const Var& a, int axis, const Var& index, const Var& source) { return indexed(Op::scatter_add, axis, {&a, &index, &source}); }
+Var scatter(const Var& a, int axis, const Var& index, const Var& source) { return indexed(Op::scatter, axis, {&a, &index, &source}); }
+Var scatter_(Op op, const Var& a, int axis, const Var& index, const Var& source) {
+  check_writable(defined(a, op), op_name(op));
+  return indexed(op, axis, {&a, &index, &source}, true);
+}
+Var unslice(const Var& a, int axis, int64_t start, int64_t step, int64_t extent) {
+  return emit1(Op::unslice, a, {uint64_t(start), uint64_t(step), uint64_t(extent)}, uint64_t(axis));
+}
+Var undiagonal(const Var& a, int64_t offset, int axis1, int axis2, int64_t extent1, int64_t extent2) {
+  return emit1(Op::undiagonal, a, {uint64_t(offset), uint64_t(extent1), uint64_t(extent2)}, uint64_t(axis1) | uint64_t(axis2) << 4);
+}
+Var flip(const Var& a, uint64_t axes) { return emit1(Op::flip, a, {}, axes); }
+Var cumsum(const Var& a, int axis) { return emit1(Op::cumsum, a, {}, uint64_t(axis)); }
+Var sort(const Var& a, int axis, bool descending) { return emit1(Op::sort, a, {}, uint64_t(axis), descending); }
+Var argsort(const Var& a, int axis, bool descending) { return emit1(Op::argsort, a, {}, uint64_t(axis), descending); }
+
+// ---- composites ---------------------------------------------------------------------------------------------------------
+Var zeros_of(const Operand& like) { return full(sizes_of(*like.var), 0, dtype_of(*like.var)); }
+Var sum_to(const Var& a, const Sizes& extents) {
+  const Sizes from = sizes_of(a);
+  const size_t added = from.size() - extents.size();
+  uint64_t axes = 0;
+  for (size_t i = 0; i < from.size(); ++i)
+    if (i < added || (extents[i - added] == 1 && from[i] != 1)) axes |= uint64_t(1) << i;
+  if (!axes) return a;
+  return reshape(sum(a, axes, true), extents);
+}
+Var share(const Operand& wins, const Operand& ties) { return where(wins, 1.0, where(ties, 0.5, 0.0)); }
+Var gelu_slope(const Operand& a) {  // Phi(a) + a * phi(a)
+  return erfc(a * -0.70710678118654752440) * 0.5 + a * (exp(a * a * -0.5) * 0.39894228040143267794);
+}
+Var gelu_tanh_slope(const Operand& a) {
+  const Var y = tanh((a + a * a * a * 0.044715) * 0.79788456080286535588);
+  const Var inner = (a * a * 0.134145 + 1.0) * 0.79788456080286535588;
+  return (y + 1.0) * 0.5 + a * 0.5 * ((1.0 - y * y) * inner);
+}
+Var silu_slope(const Operand& a) {
+  const Var s = sigmoid(a);
+  return s * ((1.0 - s) * a + 1.0);
+}
+Var mish_slope(const Operand& a) {
+  const Var y = tanh(softplus(a));
+  return y + a * (sigmoid(a) * (1.0 - y * y));
+}
+// Reflection below 1/2; above, the recurrence to a + 8 and the asymptotic series there.
+Var trigamma(const Operand& a) {
+  constexpr double pi = 3.14159265358979323846;
+  const Var reflected = lt(a, 0.5), x = where(reflected, 1.0 - a, a);
+  Var total = 1.0 / (x * x);
+  for (int k = 1; k < 8; ++k) total = total + 1.0 / square(x + double(k));
+  const Var y = 1.0 / (x + 8.0), z = y * y;
+  const Var tail = y + z * 0.5 + y * z * (1.0 / 6 - z * (1.0 / 30 - z * (1.0 / 42 - z * (1.0 / 30 - z * (5.0 / 66)))));
+  const Var s = sin(a * pi);
+  return where(reflected, pi * pi / (s * s) - (total + tail), total + tail);
+}
+
+Sizes sizes_of(const Var& a) {
+  if (!a.cell()) throw ValueError("sizes: the tensor is undefined. Give it a value first.");
+  return sizes_of(a.cell());
+}
+Dtype dtype_of(const Var& a) {
+  if (!a.cell()) throw ValueError("dtype: the tensor is undefined. Give it a value first.");
+  return dtype_of(a.cell());
+}
+
+}  // namespace frit::tracer
