@@ -50,8 +50,8 @@ uint64_t axis_mask(OptionalIntArrayRef axes, int64_t rank, const char* op) {
 
 // ---- what it is -------------------------------------------------------------------------------------------------------
 IntArrayRef Tensor::sizes() const {
-  const tracer::Value& v = value_of(*this, "sizes");
-  return {v.extent, v.rank};
+  tracer::Cell* c = cell_of(*this, "sizes");
+  return {tracer::shape_of(c), size_t(tracer::rank_of(c))};
 }
 IntArrayRef Tensor::strides() const {
   const tracer::Value& v = value_of(*this, "strides");
@@ -67,7 +67,7 @@ int64_t Tensor::numel() const {
 }
 int64_t Tensor::storage_offset() const { return value_of(*this, "storage_offset").offset; }
 Dtype Tensor::dtype() const { return tracer::dtype_of(cell_of(*this, "dtype")); }
-bool Tensor::is_contiguous() const { return value_of(*this, "is_contiguous").contiguous(); }
+bool Tensor::is_contiguous() const { return tracer::strides_of(cell_of(*this, "is_contiguous")).contiguous; }
 bool Tensor::is_alias_of(const Tensor& o) const { return value_of(*this, "is_alias_of").storage == value_of(o, "is_alias_of").storage; }
 
 // ---- reading --------------------------------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ void run(Trace& t, uint32_t n) {
     inputs[k] = in == scalar_operand ? nullptr : t.value[in];
   }
   t.value[n] = run_node(t, n, inputs).leave();
+  t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
 }
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include "jit/execute.h"
 #include "jit/execute_parts.h"
 #include "runtime/error.h"
+#include "tracer/layout.h"
 #include "tracer/numbers.h"
 
 namespace frit::jit {
@@ -297,46 +298,9 @@ ValueRef run_unslice(Trace& t, uint32_t n, Value& in) {
 // ---- views ------------------------------------------------------------------------------------------------------------------
 ValueRef run_view(Trace& t, uint32_t n, Value& in) {
   const Call& call = t.nodes[n].call;
-  const int rank = t.rank_of(n);
-  int64_t e[max_rank], reshaped[max_rank];
-  t.sizes(n, e);
-  if (call.op == Op::reshape && !reshape_strides(in, Sizes(e, e + rank), reshaped)) return {};
-  ValueRef v = ValueRef::take(new_alias(in, rank));
-  std::copy_n(e, rank, v->extent);
-  const auto arg = [&](int k) { return int64_t(t.args[call.arg + k]); };
-  switch (call.op) {
-    case Op::permute:
-      for (int i = 0; i < rank; ++i) v->stride[i] = in.stride[call.attr >> (4 * i) & 15];
-      break;
-    case Op::expand:
-      for (int i = 0; i < rank; ++i) {
-        const int j = i - (rank - in.rank);
-        v->stride[i] = j < 0 || (in.extent[j] == 1 && e[i] != 1) ? 0 : in.stride[j];
-      }
-      break;
-    case Op::reshape: std::copy_n(reshaped, rank, v->stride); break;
-    case Op::slice:
-      std::copy_n(in.stride, rank, v->stride);
-      v->offset += e[call.attr] ? arg(0) * in.stride[call.attr] : 0;
-      v->stride[call.attr] *= arg(2);
-      break;
-    case Op::select:
-      for (int i = 0, k = 0; i < in.rank; ++i)
-        if (i != int(call.attr)) v->stride[k++] = in.stride[i];
-      v->offset += arg(0) * in.stride[call.attr];
-      break;
-    case Op::diagonal: {
-      const int x = int(call.attr & 15), y = int(call.attr >> 4 & 15);
-      int k = 0;
-      for (int i = 0; i < in.rank; ++i)
-        if (i != x && i != y) v->stride[k++] = in.stride[i];
-      v->stride[k] = in.stride[x] + in.stride[y];
-      if (e[k]) v->offset += arg(0) >= 0 ? arg(0) * in.stride[y] : -arg(0) * in.stride[x];
-      break;
-    }
-    default: std::copy_n(in.stride, rank, v->stride);  // detach
-  }
-  return v;
+  const auto layout = view_layout(call, t.args.data() + call.arg, in);
+  if (!layout) return {};
+  return ValueRef::take(new_alias(in, *layout));
 }
 
 // ---- the interpreter's results -------------------------------------------------------------------------------------------------

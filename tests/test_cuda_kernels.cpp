@@ -3,6 +3,7 @@
 // compiled in one go (suite()); a case is a program with the arguments of one launch.
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -14,6 +15,8 @@
 #include "jit/cuda/generate.h"
 #include "tests/support/cuda_emulator.h"
 #include "tests/support/cuda_reference.h"
+#include "tests/support/program_interpreter.h"
+#include "tests/support/program_random.h"
 #include "tracer/scalar_math.h"
 
 using namespace frit;
@@ -536,3 +539,49 @@ TEST_CASE("cuda kernels: sums are near the exact ones") {
 TEST_CASE("cuda kernels: reductions over several chunks") { check_group("long reductions", 1); }
 TEST_CASE("cuda kernels: reductions that wait for each other") { check_group("phases", 4); }
 TEST_CASE("cuda kernels: ordered axes and several sets of stores") { check_group("ordered", 3); }
+
+// Whether several lanes may store to one place: then the order of the lanes would count, and CUDA has none.
+bool stores_overlap(const Program& p) {
+  return std::any_of(p.instrs.begin(), p.instrs.end(), [&](const Instr& i) { return i.op == Op::store && p.instrs[i.in[1]].axes != i.axes; });
+}
+
+// Programs that the x86 generator is tested with, too: any mix of axes, reductions and addressing.
+TEST_CASE("cuda kernels: random programs of every kind") {
+  std::vector<frit::test::RandomProgram> programs;
+  std::vector<jit::CudaSource> sources;
+  for (uint64_t k = 0; programs.size() < 50; ++k) {
+    frit::test::RandomProgram p = frit::test::random_program(seed + k);
+    if (stores_overlap(p.program)) continue;
+    programs.push_back(std::move(p));
+    programs.back().program.name += "_seed_" + std::to_string(seed + k);
+    sources.push_back(jit::generate_cuda(programs.back().program));
+  }
+  const cuda_emulator::Module module(sources);
+  const auto contents = [](const frit::test::RandomProgram& p) {
+    std::vector<std::vector<char>> out;
+    for (const auto& b : p.buffers) out.emplace_back(b->data(), b->data() + b->bytes());
+    return out;
+  };
+  const auto restore = [](const frit::test::RandomProgram& p, const std::vector<std::vector<char>>& from) {
+    for (size_t k = 0; k < from.size(); ++k) std::copy(from[k].begin(), from[k].end(), p.buffers[k]->data());
+  };
+  for (size_t k = 0; k < programs.size(); ++k) {
+    frit::test::RandomProgram& p = programs[k];
+    const auto before = contents(p);
+    cuda_reference::run(p.program, p.args);
+    const auto want = contents(p);
+    restore(p, before);
+    std::vector<void*> pointers;
+    for (Slot& slot : p.args) pointers.push_back(&slot);
+    INFO(p.program.text() << sources[k].text.substr(sources[k].text.find("extern")));
+    REQUIRE_NOTHROW(module.launch(sources[k].name, 1 + unsigned(k % 3), 256, pointers.data(), k % 4));
+    std::string wrong;
+    for (size_t b = 0; b < want.size() && wrong.empty(); ++b)
+      for (size_t at = 0; at < p.buffers[b]->count() && wrong.empty(); ++at) {
+        const Dtype d = p.buffers[b]->memory();
+        if (!frit::test::same_value(d, p.buffers[b]->data() + at * size_of(d), want[b].data() + at * size_of(d)))
+          wrong = "buffer " + std::to_string(b) + ", element " + std::to_string(at);
+      }
+    REQUIRE(wrong == "");
+  }
+}

@@ -41,7 +41,7 @@ Program everything() {
   const Value s = b.reduce(Reduce::sum, product, j, mask, Order::lanes, true);
   const Value p = b.reduce(Reduce::prod, b.apply(Prim::fma, Dtype::Float32, {v, scale, s}), j, {}, Order::pairwise);
   const Value any = b.reduce(Reduce::any, mask, j);
-  const Value best = b.reduce(Reduce::argmax, b.apply(Prim::select, Dtype::Float32, {any, p, b.constant(0.1, Dtype::Float32)}), i);
+  const Value best = b.reduce(Reduce::argmax, b.apply(Prim::select, Dtype::Float32, {any, p, b.constant(0.1, Dtype::Float32)}, 1), i);
   b.store(out, b.index(0), b.add(best, b.convert(b.constant(200, Dtype::UInt8), Dtype::Int64)));
   b.store(out, b.index(i), b.convert(p, Dtype::Int64), b.reduce(Reduce::all, mask, j));
   return b.finish();

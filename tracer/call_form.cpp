@@ -9,7 +9,8 @@ AttrForm attr_form(Op op) {
   if (kind == RowKind::source) return op == Op::leaf ? AttrForm::leaf : AttrForm::source;
   switch (op) {
     case Op::permute: return AttrForm::permutation;
-    case Op::expand: return AttrForm::rank;
+    case Op::expand:
+    case Op::as_strided: return AttrForm::rank;
     case Op::reshape: return AttrForm::groups;
     case Op::diagonal:
     case Op::undiagonal: return AttrForm::pair;
@@ -23,6 +24,7 @@ AttrForm attr_form(Op op) {
     case Op::scatter:
     case Op::unslice:
     case Op::cumsum:
+    case Op::cumprod:
     case Op::sort:
     case Op::argsort: return AttrForm::axis;
     default: return AttrForm::none;
@@ -62,6 +64,7 @@ size_t argument_count(const Trace& t, uint32_t n) {
     case Op::undiagonal: return 3;
     case Op::select: return 1;
     case Op::diagonal: return 2;
+    case Op::as_strided: return 2 + 2 * rank + (c.in[0] < n ? size_t(t.rank_of(c.in[0])) : 0);
     case Op::write_view: return 3 + (size_t(c.arg) + 2 < t.args.size() ? size_t(t.args[c.arg + 2]) : 0);
     default: return 0;
   }

@@ -23,6 +23,14 @@ struct Origin {
   Place place{nullptr, 0};
   Cell* leaf = nullptr;
 };
+// A leaf's origin is where it came from.
+Origin origin_of(Trace& t, uint32_t n) {
+  if (t.nodes[n].call.op != Op::leaf) return {{&t, n}, nullptr};
+  const Leaf* l = t.leaf(n);
+  if (!l) return {};
+  if (l->cell) return {{nullptr, 0}, l->cell};
+  return {{l->trace, l->trace_node}, nullptr};
+}
 Origin origin_of(Cell* c) {
   if (c->base && root_base(c)->writes != c->seen && wants_gradient(root_base(c))) {
     Recorder& r = recorder();
@@ -30,16 +38,8 @@ Origin origin_of(Cell* c) {
     if (r.eager) r.flush("eager");
   }
   if (c->flags & gradient_leaf) return {{nullptr, 0}, c};
-  if (c->trace) return {{c->trace, c->node}, nullptr};
+  if (c->trace) return origin_of(*c->trace, c->node);
   return {};
-}
-// The same for a node: a leaf's origin is where it came from.
-Origin origin_of(Trace& t, uint32_t n) {
-  if (t.nodes[n].call.op != Op::leaf) return {{&t, n}, nullptr};
-  const Leaf* l = t.leaf(n);
-  if (!l) return {};
-  if (l->cell) return {{nullptr, 0}, l->cell};
-  return {{l->trace, l->trace_node}, nullptr};
 }
 bool wants(const Trace& t, uint32_t n) { return n != scalar_operand && (t.nodes[n].result.flags & wants_grad); }
 

@@ -1,7 +1,7 @@
 // The rows' gradients: pointwise rows from their derivative column, structural rows each by a vjp and a jvp here.
 #include <algorithm>
 #include "runtime/error.h"
-#include "tracer/gradient.h"
+#include "tracer/gradient_detail.h"
 
 namespace frit::tracer {
 
@@ -29,8 +29,10 @@ Var extreme_weights(RuleContext& c) {
   const Var ties = convert(eq(c.input(0), keep_axes(c, c.output())), c.input_dtype(0));
   return ties / sum(ties, c.call().attr, true);
 }
-// d prod / d x_i = the product of the others, right with zeros too: x_i's factor left out where it alone is zero.
+// d prod / d x_i = the product of the others, right with zeros too: x_i's factor left out where it alone is zero. That
+// shortcut has no second derivative at zeros, so with a graph to build it is the product itself.
 Var prod_slope(RuleContext& c) {
+  if (recorder().mode & grad_mode) return product_of_others(c.input(0), c.call().attr);
   const Var &x = c.input(0), zero = eq(x, 0.0);
   const Var zeros = sum(convert(zero, kInt64), c.call().attr, true);
   const Var others = reduce(ReduceOp::prod, where(zero, 1.0, x), c.call().attr, true);
@@ -75,6 +77,20 @@ Var pointwise_jvp(RuleContext& c, const std::vector<Var>& tangents) {
   }
   return total.defined() ? total : full(c.output_sizes(), 0, c.output_dtype());
 }
+StridedView strided_of(RuleContext& c) {
+  Sizes args;
+  const size_t count = 2 + 2 * size_t(c.call().attr) + c.input_sizes(0).size();
+  for (size_t k = 0; k < count; ++k) args.push_back(c.arg(int(k)));
+  return strided_view(c.input_sizes(0), args.data(), int(c.call().attr));
+}
+// A scatter's source takes the gradients of its elements that the index names; the rest of it is not used.
+Var source_gradient(RuleContext& c, const Var& g) {
+  Var given = gather(g, int(c.call().attr), c.input(1));
+  const Sizes index = c.input_sizes(1), source = c.input_sizes(2);
+  for (size_t i = 0; i < source.size(); ++i)
+    if (index[i] != source[i]) given = unslice(given, int(i), 0, 1, source[i]);
+  return given;
+}
 [[noreturn]] void no_gradient(RuleContext& c) {
   throw AutogradError(std::string(op_name(c.op())) + ": no gradient is defined for this op. detach() its input.");
 }
@@ -88,6 +104,12 @@ ViewRecipe recipe_of(RuleContext& c) {
 std::vector<Var> write_view_vjp(RuleContext& c, const Var& g) {
   const ViewRecipe recipe = recipe_of(c);
   std::vector<Var> given(2);
+  if (recipe.call.op == Op::as_strided) {
+    const StridedView s = strided_view(c.input_sizes(0), reinterpret_cast<const int64_t*>(recipe.args.data()), int(recipe.call.attr));
+    if (c.wants(0)) given[0] = put_strided(s, g, full(s.extents, 0, dtype_of(g)));
+    if (c.wants(1)) given[1] = take_strided(s, g);
+    return given;
+  }
   if (c.wants(0)) {
     given[0] = copy(g);
     Var region = take_view(given[0], recipe);
@@ -97,8 +119,13 @@ std::vector<Var> write_view_vjp(RuleContext& c, const Var& g) {
   return given;
 }
 Var write_view_jvp(RuleContext& c, const std::vector<Var>& tangents) {
+  const ViewRecipe recipe = recipe_of(c);
+  if (recipe.call.op == Op::as_strided)
+    return put_strided(strided_view(c.input_sizes(0), reinterpret_cast<const int64_t*>(recipe.args.data()), int(recipe.call.attr)),
+                       tangents[0].defined() ? tangents[0] : full(c.input_sizes(0), 0, c.input_dtype(0)),
+                       tangents[1].defined() ? tangents[1] : full(c.input_sizes(1), 0, c.input_dtype(1)));
   Var base = tangents[0].defined() ? copy(tangents[0]) : full(c.input_sizes(0), 0, c.input_dtype(0));
-  Var region = take_view(base, recipe_of(c));
+  Var region = take_view(base, recipe);
   copy_(region, tangents[1].defined() ? tangents[1] : full(c.input_sizes(1), 0, c.input_dtype(1)));
   return base;
 }
@@ -122,6 +149,7 @@ std::vector<Var> vjp_rule(RuleContext& c, const Var& g) {
       const Sizes e = c.input_sizes(0);
       return {undiagonal(g, c.arg(0), x, y, e[x], e[y])};
     }
+    case Op::as_strided: return {strided_gradient(strided_of(c), g)};
     case Op::copy: return {convert(g, c.input_dtype(0))};
     case Op::sum: return {expand(keep_axes(c, convert(g, c.input_dtype(0))), c.input_sizes(0))};
     case Op::prod: return {keep_axes(c, g) * prod_slope(c)};
@@ -147,14 +175,14 @@ std::vector<Var> vjp_rule(RuleContext& c, const Var& g) {
     case Op::scatter_add: {
       std::vector<Var> given(3);
       given[0] = g;
-      if (c.wants(2)) given[2] = c.input_sizes(1) == c.input_sizes(2) ? gather(g, int(call.attr), c.input(1)) : (no_gradient(c), Var());
+      if (c.wants(2)) given[2] = source_gradient(c, g);
       return given;
     }
     case Op::scatter: {
       std::vector<Var> given(3);
       const Var zeros = full(c.input_sizes(1), 0, c.input_dtype(0));
       if (c.wants(0)) given[0] = scatter(g, int(call.attr), c.input(1), zeros);
-      if (c.wants(2)) given[2] = c.input_sizes(1) == c.input_sizes(2) ? gather(g, int(call.attr), c.input(1)) : (no_gradient(c), Var());
+      if (c.wants(2)) given[2] = source_gradient(c, g);
       return given;
     }
     case Op::unslice: {
@@ -164,6 +192,7 @@ std::vector<Var> vjp_rule(RuleContext& c, const Var& g) {
     case Op::undiagonal: return {diagonal(g, c.arg(0), int(call.attr & 15), int(call.attr >> 4 & 15))};
     case Op::flip: return {flip(g, call.attr)};
     case Op::cumsum: return {suffix_sum(convert(g, c.input_dtype(0)), int(call.attr))};
+    case Op::cumprod: return {cumprod_vjp(c.input(0), g, int(call.attr))};
     case Op::write_view: return write_view_vjp(c, g);
     case Op::sort: no_gradient(c);
     default: no_gradient(c);
@@ -181,6 +210,7 @@ Var jvp_rule(RuleContext& c, const std::vector<Var>& tangents) {
     case Op::slice: return slice(t, int(call.attr), c.arg(0), c.arg(1), c.arg(2));
     case Op::select: return select(t, int(call.attr), c.arg(0));
     case Op::diagonal: return diagonal(t, c.arg(0), int(call.attr & 15), int(call.attr >> 4 & 15));
+    case Op::as_strided: return take_strided(strided_of(c), t);
     case Op::copy: return convert(t, c.output_dtype());
     case Op::sum: return sum_again(c, t);
     case Op::prod: return sum_again(c, t * prod_slope(c));
@@ -211,6 +241,7 @@ Var jvp_rule(RuleContext& c, const std::vector<Var>& tangents) {
     case Op::undiagonal: return undiagonal(t, c.arg(0), int(call.attr & 15), int(call.attr >> 4 & 15), c.arg(1), c.arg(2));
     case Op::flip: return flip(t, call.attr);
     case Op::cumsum: return cumsum(t, int(call.attr));
+    case Op::cumprod: return cumprod_jvp(c.input(0), t, int(call.attr));
     case Op::write_view: return write_view_jvp(c, tangents);
     default: no_gradient(c);
   }

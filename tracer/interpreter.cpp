@@ -3,6 +3,7 @@
 // rows and sources are evaluated a block of elements at a time; whatever moves elements is one move() between two layouts.
 // Start at interpret.
 #include <cstring>
+#include <unordered_map>
 #include "runtime/error.h"
 #include "tracer/interpreter_detail.h"
 #include "tracer/random.h"
@@ -91,10 +92,28 @@ void view(const Evaluation& e) {
   move(e.out, layout_of(e.out), e.in(0), l ? *l : layout_of(e.in(0)));  // a reshape keeps the row-major order
 }
 
+// The result is contiguous, the recipe speaks of the base's own storage: places there lead back to elements of the base.
+void write_strided(const Evaluation& e, const Call& recipe) {
+  const Value& base = e.in(0);
+  Layout from = layout_of(base);
+  const int64_t* own = reinterpret_cast<const int64_t*>(e.args()) + 3 + 1 + 2 * recipe.attr;
+  from.offset = own[0];
+  std::copy_n(own + 1, base.rank, from.stride);
+  std::unordered_map<int64_t, int64_t> element;
+  Cursor at(from), content(layout_of(e.in(1)));
+  for (int64_t i = 0, n = base.numel(); i < n; ++i, at.next()) element.emplace(at.offset(), i);
+  Cursor place(*view_layout(recipe, e.args() + 3, base));
+  const size_t size = size_of(e.out.dtype);
+  for (int64_t i = 0, n = e.in(1).numel(); i < n; ++i, place.next(), content.next())
+    if (const auto found = element.find(place.offset()); found != element.end())
+      std::memcpy(e.out.data() + size_t(found->second) * size, static_cast<const char*>(e.in(1).storage->data) + size_t(content.offset()) * size, size);
+}
+
 void write_view(const Evaluation& e) {
   copy_whole(e);
   Call recipe;
   recipe.op = Op(e.args()[0] & 0xffff), recipe.kind = uint8_t(e.args()[0] >> 16), recipe.attr = e.args()[1];
+  if (recipe.op == Op::as_strided) return write_strided(e, recipe);
   const std::optional<Layout> region = view_layout(recipe, e.args() + 3, e.out);
   if (!region) throw InternalError("write_view: a contiguous base has every view");
   move(e.out, *region, e.in(1), layout_of(e.in(1)));

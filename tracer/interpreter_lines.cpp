@@ -1,4 +1,4 @@
-// The interpreter's rows that work along one axis: cumsum, sort and argsort (a line at a time), gather and scatter (an
+// The interpreter's rows that work along one axis: cumsum, cumprod, sort and argsort (a line at a time), gather and scatter (an
 // index element at a time, in row-major order, so that each destination sees ascending indices).
 #include <cstring>
 #include <numeric>
@@ -31,15 +31,11 @@ template <class T> std::vector<int64_t> sorted(const std::vector<T>& x, bool des
   return order;
 }
 std::vector<int64_t> order_of_line(const Value& v, int64_t first, int64_t step, int64_t count, bool descending) {
-  std::vector<int64_t> offsets(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) offsets[i] = first + i * step;
-  std::vector<uint64_t> words(offsets.size());
-  const Dtype type = compute_dtype(v.dtype);
-  load_words(v.storage->data, v.dtype, offsets.data(), offsets.size(), type, words.data());
-  return dispatch_compute(type, [&]<class T>(T) {
-    using Sortable = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
-    std::vector<Sortable> x;
-    for (uint64_t w : words) x.push_back(Sortable(word_value<T>(w)));
+  return dispatch(v.dtype, [&]<class M>(M) {
+    using Sortable = std::conditional_t<std::is_same_v<M, bool>, uint8_t, ComputeType<M>>;
+    const M* const data = static_cast<const M*>(v.storage->data);
+    std::vector<Sortable> x(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i) x[i] = Sortable(data[first + i * step]);
     return sorted(x, descending);
   });
 }
@@ -80,18 +76,19 @@ template <class M> M accumulate(M to, M source) {
 
 // In Float64 from the left, rounded at each element; integers wrap in Int64.
 void scan(const Evaluation& e) {
-  const Dtype type = is_floating(e.out.dtype) ? Dtype::Float64 : Dtype::Int64;
-  for_each_line(e, [&](int64_t read, int64_t read_step, int64_t write, int64_t write_step, int64_t count) {
-    double total = 0;
-    uint64_t integer = 0;
-    for (int64_t i = 0; i < count; ++i) {
-      uint64_t w;
-      const int64_t offset = read + i * read_step;
-      load_words(e.in(0).storage->data, e.in(0).dtype, &offset, 1, type, &w);
-      if (type == Dtype::Int64) w = integer += w;
-      else w = value_word(total += word_value<double>(w));
-      store_words(e.out.storage->data, e.out.dtype, write + i * write_step, 1, type, &w);
-    }
+  dispatch(e.in(0).dtype, [&]<class M>(M) {
+    using T = ComputeType<M>;
+    using Out = std::conditional_t<std::is_floating_point_v<T>, M, int64_t>;
+    const M* const in = static_cast<const M*>(e.in(0).storage->data);
+    Out* const out = static_cast<Out*>(e.out.storage->data);
+    for_each_line(e, [&](int64_t read, int64_t read_step, int64_t write, int64_t write_step, int64_t count) {
+      std::conditional_t<std::is_floating_point_v<T>, double, uint64_t> total = 0;
+      for (int64_t i = 0; i < count; ++i) {
+        total += T(in[read + i * read_step]);
+        if constexpr (std::is_floating_point_v<T>) out[write + i * write_step] = Out(T(total));
+        else out[write + i * write_step] = int64_t(total);
+      }
+    });
   });
 }
 

@@ -80,6 +80,10 @@ std::optional<Layout> view_layout(const Call& call, const uint64_t* args, const 
       l.offset += arg(0) * l.stride[axis];
       return without_axis(l, axis);
     case Op::diagonal: return diagonal_of(l, call.attr, arg(0), arg(1));
+    case Op::as_strided:
+      l.rank = axis, l.offset = arg(0);
+      for (int i = 0; i < axis; ++i) l.extent[i] = arg(1 + i), l.stride[i] = arg(1 + axis + i);
+      return l;
     default: throw InternalError(std::string("view_layout: ") + op_name(call.op) + " is no view");
   }
 }

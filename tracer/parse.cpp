@@ -153,7 +153,7 @@ SizeId Parser::size(Scanner& s) {
   if (s.peek() != 's') return s.integer<SizeId>("0, 1 or a size id", 0, 1);
   const SizeId id = size_name(s);
   s.expect(":");
-  const int64_t extent = s.integer<int64_t>("an extent", 0, INT64_MAX);
+  const int64_t extent = s.integer<int64_t>("an extent below 2^60", 0, (int64_t(1) << 60) - 1);
   if (id >= t_.extent.size()) {
     known_.resize(size_t(id) + 1);
     while (t_.extent.size() <= id) t_.parent.push_back(SizeId(t_.extent.size())), t_.extent.push_back(0);

@@ -122,7 +122,7 @@ struct Rule {
       for (int i = 0; i < a.rank; ++i)
         if ((call.attr >> (32 + 4 * i) & 15) == g) ++ins, axis = i;
       for (int k = 0; k < out.rank; ++k) outs += (call.attr >> (4 * k) & 15) == g;
-      out.size[j] = ins == 1 && outs == 1 ? a.size[axis] : t.new_size(arg(j));
+      out.size[j] = ins == 1 && outs == 1 ? a.size[axis] : t.new_size(arg(j), true);
     }
   }
   void slice() const {
@@ -144,6 +144,10 @@ struct Rule {
       if (i != x && i != y) out.size[n++] = a.size[i];
     out.size[n++] = t.new_size(arg(1));
     out.rank = uint8_t(n);
+  }
+  void as_strided() const {
+    out.rank = uint8_t(call.attr);
+    for (int i = 0; i < out.rank; ++i) out.size[i] = t.new_size(arg(1 + i));
   }
   void reduce() const {
     const Result& a = in(0);
@@ -183,7 +187,7 @@ struct Rule {
         if (i != axis) out.size[i] = require_equal(out.size[i], p.size[i], "extents differ off the joined axis", "They must be equal on every other axis.");
       total += extent(p.size[axis]);
     }
-    out.size[axis] = count == 1 ? part(0).size[axis] : t.new_size(total);
+    out.size[axis] = count == 1 ? part(0).size[axis] : t.new_size(total, true);
   }
   void check_index(const Result& index) const {
     if (index.dtype != Dtype::Int64 && index.dtype != Dtype::Int32)

@@ -46,7 +46,7 @@ Cell* new_cell() {
   c->flags = 0;
   c->deferred = false;
   c->node = 0, c->writes = 0, c->seen = 0;
-  c->trace = nullptr, c->value = nullptr, c->grad = nullptr, c->base = nullptr, c->recipe = nullptr;
+  c->trace = nullptr, c->value = nullptr, c->grad = nullptr, c->base = nullptr, c->recipe = nullptr, c->shape = nullptr;
   c->entered.store(0, std::memory_order_relaxed);
   return c;
 }
@@ -72,12 +72,22 @@ void destroy(Cell* c) noexcept {
   if (c->grad) release_cell(c->grad);
   if (c->base) release_cell(c->base);
   delete c->recipe;
+  delete[] c->shape;
   Pool<Cell>::give(c);
 }
 Value& value_of(Cell* c, const char* cause) {
   if (c->deferred) recorder().flush(cause);
   if (!c->value) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
   return *c->value;
+}
+const int64_t* shape_of(Cell* c) {
+  if (c->value) return c->value->extent;
+  if (!c->trace) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
+  if (!c->shape) {
+    c->shape = new int64_t[max_rank];
+    c->trace->sizes(c->node, c->shape);
+  }
+  return c->shape;
 }
 int rank_of(const Cell* c) { return c->value ? c->value->rank : c->trace->rank_of(c->node); }
 Sizes sizes_of(const Cell* c) {
@@ -110,9 +120,11 @@ void Trace::clear() {
     if (l.trace) frit::tracer::release(l.trace);
   }
   leaves.clear();
+  bytes = 0;
   nodes.clear(), args.clear(), lists.clear(), version.clear(), owner.clear(), hooks.clear(), walked.clear();
   extent.assign({0, 1});
   parent.assign({0, 1});
+  derived.assign({0, 0});
   joins = 0;
   order = ~0ull;
   instance = next_instance.fetch_add(1, std::memory_order_relaxed);
@@ -149,11 +161,12 @@ const Leaf* Trace::leaf(uint32_t n) const {
     if (l.node == n) return &l;
   return nullptr;
 }
-SizeId Trace::new_size(int64_t e) {
+SizeId Trace::new_size(int64_t e, bool is_derived) {
   if (e >= 0 && e < 2) return SizeId(e);
   if (extent.size() >= 0xffff) throw InternalError("a trace has too many size ids");
   extent.push_back(e);
   parent.push_back(SizeId(parent.size()));
+  derived.push_back(is_derived);
   return SizeId(extent.size() - 1);
 }
 void Trace::join(SizeId a, SizeId b) {  // the smaller names the class
@@ -212,9 +225,13 @@ uint32_t Recorder::emit(const Call& call) {
   }
   n.result.size_end = uint16_t(t.extent.size()), n.result.join_end = uint16_t(t.joins);
   n.result.site = site;
+  uint64_t bytes = size_of(n.result.dtype);
+  for (int i = 0; i < n.result.rank; ++i) bytes *= uint64_t(t.extent[n.result.size[i]]);
+  t.bytes += bytes;
   t.nodes.push_back(n);
   t.value.push_back(nullptr);
   t.owner.push_back(nullptr);
+  t.version.push_back(0);
   args_bound = t.args.size();
   return uint32_t(t.nodes.size() - 1);
 }
@@ -244,6 +261,7 @@ uint32_t Recorder::enter(Cell* c) {
   t.nodes.push_back(n);
   t.value.push_back(c->value);
   t.owner.push_back(nullptr);
+  t.version.push_back(c->value->storage->version.load(std::memory_order_relaxed));
   retain(c->value);
   if (n.result.flags & wants_grad) {
     Leaf l{node, nullptr, nullptr, 0};
@@ -264,6 +282,7 @@ Cell* Recorder::show(uint32_t node) {
 Var Recorder::finish(uint32_t node) {
   Var v = Var::take(show(node));
   if (eager) flush("eager");
+  else if (full()) flush("full trace");
   return v;
 }
 Var Recorder::finish_view(uint32_t node, Cell* base) {
@@ -276,6 +295,11 @@ Var Recorder::finish_view(uint32_t node, Cell* base) {
   c->recipe = new ViewRecipe{call, {open->args.begin() + std::min<size_t>(call.arg, open->args.size()), open->args.end()}};
   if (eager) flush("eager");
   return v;
+}
+
+// Node and size ids are small, and what is deferred keeps its operands alive.
+bool Recorder::full() const {
+  return open->nodes.size() >= 8192 || open->extent.size() >= 32768 || open->bytes > (uint64_t(2) << 30);
 }
 
 // ---- in place -------------------------------------------------------------------------------------------------------
@@ -338,12 +362,8 @@ void keep_saved(Trace& t, std::vector<bool>& reached) {
     }
     if (what & Out) saved[n] = true;
   }
-  t.version.assign(t.nodes.size(), 0);
-  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
-    if (!t.value[n]) continue;
-    if (saved[n]) t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
-    else release(std::exchange(t.value[n], nullptr));
-  }
+  for (uint32_t n = 0; n < t.nodes.size(); ++n)
+    if (t.value[n] && !saved[n]) release(std::exchange(t.value[n], nullptr));
 }
 }  // namespace
 

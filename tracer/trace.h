@@ -48,6 +48,7 @@ struct Cell {
   ViewRecipe* recipe = nullptr;
   uint32_t writes = 0;        // of a root base: times it was renamed by in-place ops
   uint32_t seen = 0;          // of a view: the root base's `writes` when it was taken
+  int64_t* shape = nullptr;   // of a deferred tensor: its extents, once somebody asked
   std::shared_ptr<Hooks> hooks;
 };
 void destroy(Cell* c) noexcept;
@@ -67,11 +68,13 @@ struct Trace {
   std::vector<Node> nodes;
   std::vector<int64_t> extent;          // by size id
   std::vector<SizeId> parent;           // union-find over size ids
+  std::vector<uint8_t> derived;         // by size id: a product, quotient or sum of others: it has no bucket of its own
   uint32_t joins = 0;
+  uint64_t bytes = 0;                   // of the results so far, as if all were kept
   std::vector<uint64_t> args;           // numbers (bits of a double or int64), extents and other whole numbers
   std::vector<uint32_t> lists;          // operands of list ops
   std::vector<Value*> value;            // by node, counted; after a flush only what rows save
-  std::vector<uint32_t> version;        // by node: the storage's version when the value was saved
+  std::vector<uint32_t> version;        // by node: the storage's version when the value was made (or entered)
   std::vector<Cell*> owner;             // by node: the live cell that shows it (open traces)
   std::vector<Leaf> leaves;
   std::vector<std::pair<uint32_t, std::shared_ptr<Hooks>>> hooks;  // by node where any
@@ -97,7 +100,7 @@ struct Trace {
   int input_count(uint32_t n) const;
   uint32_t input(uint32_t n, int k) const;  // a node, or scalar_operand
   const Leaf* leaf(uint32_t n) const;
-  SizeId new_size(int64_t e);
+  SizeId new_size(int64_t e, bool is_derived = false);
   void join(SizeId a, SizeId b);
   void clear();                             // as new, with its memory kept
 };
@@ -132,6 +135,7 @@ struct Recorder {
   void refresh(Cell* view);
   void write(Cell* target, uint32_t node);
   void rename(Cell* c, uint32_t node);
+  bool full() const;
   void abandon();                 // after an error: in eager mode nothing is pending
   size_t args_bound = 0;          // arguments that belong to appended nodes
 };
@@ -147,6 +151,9 @@ Cell* new_cell(Value* v);                    // takes the value
 Value& value_of(Cell* c, const char* cause); // flushes if deferred
 int rank_of(const Cell* c);
 Sizes sizes_of(const Cell* c);
+const int64_t* shape_of(Cell* c);            // rank_of(c) extents, alive as long as the cell; does not flush
+struct Strides { int64_t stride[max_rank]; bool contiguous; };
+Strides strides_of(Cell* c);                 // strides that the value has or will have; does not flush
 Dtype dtype_of(const Cell* c);
 bool wants_gradient(const Cell* c);
 Var take_view(const Var& base, const ViewRecipe& recipe);

@@ -67,21 +67,23 @@ Value* new_value(Dtype dtype, const int64_t* extents, int rank) {
   }
   return v;
 }
-Value* new_value_ordered(Dtype dtype, const int64_t* extents, int rank, const Value& like) {
-  if (rank != like.rank || like.contiguous() || rank < 2) return new_value(dtype, extents, rank);
+void ordered_strides(const int64_t* extents, int rank, const Value& like, int64_t* out) {
   int order[max_rank];
   for (int i = 0; i < rank; ++i) order[i] = i;
-  // Outermost first; broadcast axes say nothing and keep their place.
-  std::stable_sort(order, order + rank, [&](int a, int b) {
+  // Outermost first; broadcast axes say nothing and keep their place. (Insertion sort: stable, whatever the comparison.)
+  const auto before = [&](int a, int b) {
     if (like.stride[a] == 0 || like.stride[b] == 0 || like.extent[a] == 1 || like.extent[b] == 1) return false;
     return std::abs(like.stride[a]) > std::abs(like.stride[b]);
-  });
-  Value* v = make(dtype, extents, rank);
+  };
+  if (rank == like.rank && !like.contiguous())
+    for (int i = 1; i < rank; ++i)
+      for (int j = i; j > 0 && before(order[j], order[j - 1]); --j) std::swap(order[j], order[j - 1]);
   int64_t step = 1;
-  for (int i = rank; i-- > 0;) {
-    v->stride[order[i]] = step;
-    step *= std::max<int64_t>(extents[order[i]], 1);
-  }
+  for (int i = rank; i-- > 0; step *= std::max<int64_t>(extents[order[i]], 1)) out[order[i]] = step;
+}
+Value* new_value_ordered(Dtype dtype, const int64_t* extents, int rank, const Value& like) {
+  Value* v = make(dtype, extents, rank);
+  ordered_strides(extents, rank, like, v->stride);
   return v;
 }
 Value* new_alias(const Value& of, int rank) {

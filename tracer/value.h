@@ -52,6 +52,7 @@ void release(Storage* s) noexcept;
 Value* new_value(Dtype dtype, const int64_t* extents, int rank);
 // The same with strides in the order of `like`'s (LibTorch keeps the memory order of pointwise operands).
 Value* new_value_ordered(Dtype dtype, const int64_t* extents, int rank, const Value& like);
+void ordered_strides(const int64_t* extents, int rank, const Value& like, int64_t* out);
 // Another view of the same storage; the caller fills extents, strides and offset.
 Value* new_alias(const Value& of, int rank);
 // Storage of the user's: free_foreign(context) runs when the last value goes.

@@ -198,15 +198,20 @@ Var reshape(const Var& a, const Sizes& wanted, bool copy_allowed) {
   }
   if (known != numel)
     throw ShapeError(std::string(name) + ": " + text(from) + " has " + std::to_string(numel) + " elements, " + text(wanted) + " has " + std::to_string(known) + ". The counts must be equal.");
-  if (!copy_allowed && !reshape_strides(value_of(c, "view"), extents, nullptr))
+  // A reshape that has to copy is no view: writes to it do not reach its base.
+  const Strides strides = strides_of(c);
+  Value shape{};
+  shape.rank = uint8_t(from.size());
+  std::copy(from.begin(), from.end(), shape.extent);
+  std::copy_n(strides.stride, from.size(), shape.stride);
+  const bool view = reshape_strides(shape, extents, nullptr);
+  if (!copy_allowed && !view)
     throw ShapeError("view: shape " + text(wanted) + " does not fit the strides of " + text(from) + " (it is not contiguous there). Use reshape(), which copies when it must.");
   Recorder& r = recorder();
   Call call{.op = Op::reshape, .kind = uint8_t(extents.size()), .attr = reshape_groups(from, extents)};
   call.in[0] = r.node_of(c);
   call.arg = r.bind(extents.data(), extents.size());
   const uint32_t n = r.emit(call);
-  // A reshape that has to copy is no view: writes to it do not reach its base.
-  const bool view = !c->value || reshape_strides(*c->value, extents, nullptr);
   return view ? r.finish_view(n, c) : r.finish(n);
 }
 Var slice(const Var& a, int axis, int64_t start, int64_t length, int64_t step) {
@@ -217,6 +222,35 @@ Var diagonal(const Var& a, int64_t offset, int axis1, int axis2) {
   const Sizes e = sizes_of(a);
   const int64_t length = std::max<int64_t>(0, offset >= 0 ? std::min(e[axis1], e[axis2] - offset) : std::min(e[axis1] + offset, e[axis2]));
   return emit1(Op::diagonal, a, {uint64_t(offset), uint64_t(length)}, uint64_t(axis1) | uint64_t(axis2) << 4, 0, true);
+}
+
+Var as_strided(const Var& a, const Sizes& extents, const Sizes& strides, int64_t offset) {
+  const Value& v = value_of(defined(a, Op::as_strided), "as_strided");
+  if (extents.size() != strides.size())
+    throw ValueError("as_strided: " + std::to_string(extents.size()) + " extents and " + std::to_string(strides.size()) + " strides are given. Give one stride per axis.");
+  if (extents.size() > max_rank) throw ShapeError("as_strided: " + std::to_string(extents.size()) + " axes were asked for. At most 8 are supported.");
+  int64_t last = offset, elements = 1;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i] < 0 || strides[i] < 0)
+      throw ValueError("as_strided: extent " + std::to_string(extents[i]) + " with stride " + std::to_string(strides[i]) + " at axis " + std::to_string(i) + ". Neither may be negative.");
+    elements *= std::min<int64_t>(extents[i], 1);
+    int64_t way;
+    if (extents[i] > 0 && (__builtin_mul_overflow(extents[i] - 1, strides[i], &way) || __builtin_add_overflow(last, way, &last)))
+      throw ValueError("as_strided: extent " + std::to_string(extents[i]) + " with stride " + std::to_string(strides[i]) + " leaves 64 bits. Make it smaller.");
+  }
+  const int64_t held = int64_t(v.storage->bytes / size_of(v.dtype));
+  if (offset < 0 || (elements && last >= held))
+    throw ValueError("as_strided: the view reaches element " + std::to_string(offset < 0 ? offset : last) + " of a storage of " + std::to_string(held) + " elements. Make the extents, strides or offset smaller.");
+  std::vector<int64_t> words{offset};
+  words.insert(words.end(), extents.begin(), extents.end());
+  words.insert(words.end(), strides.begin(), strides.end());
+  words.push_back(v.offset);
+  words.insert(words.end(), v.stride, v.stride + v.rank);
+  Recorder& r = recorder();
+  Call call{.op = Op::as_strided, .attr = extents.size()};
+  call.in[0] = r.node_of(a.cell());
+  call.arg = r.bind(words.data(), words.size());
+  return r.finish_view(r.emit(call), a.cell());
 }
 
 Var take_view(const Var& base, const ViewRecipe& recipe) {
@@ -277,6 +311,7 @@ Var undiagonal(const Var& a, int64_t offset, int axis1, int axis2, int64_t exten
 }
 Var flip(const Var& a, uint64_t axes) { return emit1(Op::flip, a, {}, axes); }
 Var cumsum(const Var& a, int axis) { return emit1(Op::cumsum, a, {}, uint64_t(axis)); }
+Var cumprod(const Var& a, int axis) { return emit1(Op::cumprod, a, {}, uint64_t(axis)); }
 Var sort(const Var& a, int axis, bool descending) { return emit1(Op::sort, a, {}, uint64_t(axis), descending); }
 Var argsort(const Var& a, int axis, bool descending) { return emit1(Op::argsort, a, {}, uint64_t(axis), descending); }
 

@@ -106,6 +106,8 @@ Var reshape(const Var& a, const Sizes& extents, bool copy_allowed = true);  // o
 Var slice(const Var& a, int axis, int64_t start, int64_t length, int64_t step = 1);  // within range already
 Var select(const Var& a, int axis, int64_t index);
 Var diagonal(const Var& a, int64_t offset, int axis1, int axis2);
+// Any view of a's storage; the offset counts from its start. Throws ValueError when it leaves the storage.
+Var as_strided(const Var& a, const Sizes& extents, const Sizes& strides, int64_t offset);
 Var copy(const Var& a, bool contiguous = false);
 Var convert(const Var& a, Dtype d);       // a itself when it has that type
 enum class ReduceOp : uint16_t { sum = uint16_t(Op::sum), prod = uint16_t(Op::prod), amax = uint16_t(Op::amax), amin = uint16_t(Op::amin),
@@ -122,6 +124,7 @@ Var unslice(const Var& a, int axis, int64_t start, int64_t step, int64_t extent)
 Var undiagonal(const Var& a, int64_t offset, int axis1, int axis2, int64_t extent1, int64_t extent2);
 Var flip(const Var& a, uint64_t axes);
 Var cumsum(const Var& a, int axis);
+Var cumprod(const Var& a, int axis);
 Var sort(const Var& a, int axis, bool descending);
 Var argsort(const Var& a, int axis, bool descending);
 

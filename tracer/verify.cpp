@@ -1,7 +1,6 @@
 // Checks a trace: that its tables are sane, that each call can be inferred at all (operands before it, arguments in their
 // table, axes in range), and that inferring it again, on a copy that grows node by node, gives the recorded result and in the
 // end the recorded union-find. What fails is a bug, so the error shows the line and the whole text. Start at verify.
-#include <numeric>
 #include "runtime/error.h"
 #include "tracer/call_form.h"
 
@@ -46,6 +45,7 @@ struct Verifier {
   void operands() const {
     const OpRow& r = row(call().op);
     if (r.inputs < 0) {
+      require(!(call().mode & in_place), "what it writes in place is no tensor");
       require(call().in[1] > 0 && call().in[0] <= t.lists.size() && call().in[1] <= t.lists.size() - call().in[0], "the list of operands is out of its table");
       for (uint32_t k = 0; k < call().in[1]; ++k) require(t.lists[call().in[0] + k] < n, "an operand does not come before its node");
       return;
@@ -57,10 +57,13 @@ struct Verifier {
       else require(call().in[k] < n, "an operand does not come before its node"), ++nodes;
     }
     require(nodes > 0 || r.inputs == 0, "all operands are numbers");
+    if (call().mode & in_place) require(r.inputs > 0 && call().in[0] < n, "what it writes in place is no tensor");
+    if (r.type == TypeRule::assign) require(call().mode & in_place, "assign is not in place");
   }
   void axes() const {
     const uint64_t a = call().attr;
-    const uint64_t rank = row(call().op).inputs > 0 ? in(0).rank : row(call().op).inputs < 0 ? t.nodes[t.lists[call().in[0]]].result.rank : 0;
+    const int inputs = row(call().op).kind == RowKind::pointwise ? 0 : row(call().op).inputs;
+    const uint64_t rank = inputs > 0 ? in(0).rank : inputs < 0 ? t.nodes[t.lists[call().in[0]]].result.rank : 0;
     switch (attr_form(call().op)) {
       case AttrForm::axis: {
         const RowKind kind = row(call().op).kind;
@@ -76,12 +79,14 @@ struct Verifier {
       }
       case AttrForm::pair: {
         const uint64_t axes = rank + (call().op == Op::undiagonal);
+        require(axes <= max_rank, "the rank is too large");
         require((a & 15) < axes && (a >> 4) < axes && (a & 15) != a >> 4, "the two axes are not two of the tensor's");
         require(call().op == Op::diagonal || rank >= 1, "the two axes are not two of the tensor's");
         break;
       }
       case AttrForm::source: require((a & 0xff) == result().rank && a >> 8 < 3, "attr is not the rank and a category"); break;
       case AttrForm::rank: require(a == result().rank, "attr is not the rank"); break;
+      case AttrForm::none: require(a == 0, "attr is not used by this row"); break;
       default: break;
     }
     if (kind_form(call().op) == KindForm::rank) require(call().kind == result().rank, "kind is not the rank");
@@ -95,6 +100,18 @@ struct Verifier {
     if (offset <= -rows || offset >= columns) return 0;
     return offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns);
   }
+  // Each group of axes, and so the whole, keeps its number of elements.
+  void reshape() const {
+    for (uint64_t group = 0; group < 16; ++group) {
+      int64_t wanted = 1, given = 1;
+      bool overflow = false;
+      for (int i = 0; i < result().rank; ++i)
+        if ((call().attr >> (4 * i) & 15) == group) overflow |= arg(i) < 0 || __builtin_mul_overflow(wanted, arg(i), &wanted);
+      for (int i = 0; i < in(0).rank; ++i)
+        if ((call().attr >> (32 + 4 * i) & 15) == group) overflow |= __builtin_mul_overflow(given, extent_of(0, uint64_t(i)), &given);
+      require(!overflow && wanted == given, "a group of axes changes its number of elements");
+    }
+  }
   void arguments() const {
     const size_t count = argument_count(t, n);
     require(call().arg <= t.args.size() && count <= t.args.size() - call().arg, "the arguments are out of their table");
@@ -107,12 +124,10 @@ struct Verifier {
       case Op::undiagonal:
         require(arg(1) >= 0 && arg(2) >= 0 && extent_of(0, uint64_t(in(0).rank - 1)) == diagonal_length(arg(0), arg(1), arg(2)), "the diagonal's length is wrong");
         break;
-      case Op::reshape: {
-        int64_t wanted = 1;
-        for (int i = 0; i < result().rank; ++i) require(arg(i) >= 0 && !__builtin_mul_overflow(wanted, arg(i), &wanted), "an extent is not possible");
-        require(wanted == t.numel(call().in[0]), "the reshape changes the number of elements");
+      case Op::reshape: reshape(); break;
+      case Op::as_strided:
+        for (int i = 1; i <= 2 * result().rank; ++i) require(arg(i) >= 0, "an extent or a stride is not possible");
         break;
-      }
       case Op::expand:
         for (int i = 0; i < result().rank; ++i) require(arg(i) >= 0, "an extent is not possible");
         break;
@@ -166,8 +181,8 @@ struct Verifier {
     try {
       v.axes(), v.arguments();
       infer(scratch, view.call, view.result, false);
-    } catch (const std::exception& e) {
-      fail(std::string("the recipe does not fit its base"));
+    } catch (const std::exception&) {
+      fail("the recipe does not fit its base");
     }
     bool same = view.result.rank == content.rank;
     for (int i = 0; same && i < content.rank; ++i) same = scratch.extent[view.result.size[i]] == t.extent[content.size[i]];

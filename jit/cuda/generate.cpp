@@ -218,12 +218,16 @@ class Generator {
     }
   }
 
-  // The value that changes nothing. For elements that meet by position alone that is -0: +0 would turn -0 into +0.
+  // Elements that meet by position alone are not to meet +0, which would turn -0 into +0.
+  bool starts_at_minus_zero(const Instr& r) const {
+    return r.order == Order::pairwise && r.kind == Reduce::sum && is_floating(r.dtype);
+  }
+  // The value that changes nothing.
   std::string identity(const Instr& r) const {
     const Dtype d = p_.instrs[r.in[0]].dtype;
     const uint64_t sign = uint64_t(1) << (8 * size_of(d) - 1);
     switch (r.kind) {
-      case Reduce::sum: return literal(r.order == Order::pairwise && is_floating(d) ? sign : 0, d);
+      case Reduce::sum: return literal(starts_at_minus_zero(r) ? sign : 0, d);
       case Reduce::prod: return d == Dtype::Float32 ? "1.0f" : d == Dtype::Float64 ? "1.0" : literal(1, d);
       case Reduce::max: return lowest(d, true);
       case Reduce::min: return lowest(d, false);
@@ -243,10 +247,12 @@ class Generator {
   std::string take(Id id) const {
     const Instr& r = p_.instrs[id];
     const std::string guard = r.in[1] == no_value ? "" : "if (" + operand(r.in[1]) + ") ";
-    if (r.fused) {
+    if (r.fused && r.order == Order::lanes) {
       const Instr& product = p_.instrs[r.in[0]];
       return guard + "a" + number(id) + ".take_product(" + operand(product.in[0]) + ", " + operand(product.in[1]) + ");";
     }
+    if (starts_at_minus_zero(r) && !guard.empty())  // a place that takes no part holds +0, as on the CPU
+      return "a" + number(id) + ".take(" + operand(r.in[1]) + " ? " + operand(r.in[0]) + " : " + literal(0, r.dtype) + ");";
     const bool places = r.kind == Reduce::argmax || r.kind == Reduce::argmin;
     return guard + "a" + number(id) + ".take(" + operand(r.in[0]) + (places ? ", i" + number(r.imm) : "") + ");";
   }
@@ -276,7 +282,10 @@ class Generator {
     }
     for (Id id : ids) line(accumulator(p_.instrs[id]) + " a" + number(id) + " = {" + identity(p_.instrs[id]) + "};");
     open("for (long long " + i + " = " + first + "; " + i + " < " + e + "; " + i + " += 256)");
+    // Inside, the index along the axis is another one: what the scope has along it is computed again.
     Done inner = done;
+    for (size_t id = 0; id < inner.size(); ++id)
+      if (p_.instrs[id].axes >> some.imm & 1) inner[id] = false;
     emit_values(reduced_operands(ids), uint8_t(bound | 1u << some.imm), inner);
     for (Id id : ids) line(take(id));
     close();
@@ -291,8 +300,7 @@ class Generator {
     close();
     for (Id id : ids) {
       const Instr& r = p_.instrs[id];
-      const bool minus_zero = r.order == Order::pairwise && r.kind == Reduce::sum && is_floating(r.dtype);
-      const std::string empty = minus_zero ? n + " == 0 ? " + literal(0, r.dtype) + " : " : "";
+      const std::string empty = starts_at_minus_zero(r) ? n + " == 0 ? " + literal(0, r.dtype) + " : " : "";
       line("const " + value_type(r.dtype) + " v" + number(id) + " = " + empty + "s" + number(id) + ".total().result();");
       done[id] = true;
     }
@@ -303,7 +311,7 @@ class Generator {
     for (Id id : ids) {
       const Instr& r = p_.instrs[id];
       if (r.in[1] != no_value) out.push_back(r.in[1]);
-      if (!r.fused) out.push_back(r.in[0]);
+      if (!r.fused || r.order == Order::pairwise) out.push_back(r.in[0]);
       else out.insert(out.end(), p_.instrs[r.in[0]].in, p_.instrs[r.in[0]].in + 2);
     }
     return out;

@@ -81,7 +81,7 @@ CudaImage compile_cuda(const CudaSource& source, int arch) {
   if (!nvrtc_available()) throw std::runtime_error("cannot compile the CUDA kernel " + source.name + ": libnvrtc cannot be opened");
   Compilation c;
   check(nvrtc().nvrtcCreateProgram(&c.program, source.text.c_str(), (source.name + ".cu").c_str(), 0, nullptr, nullptr), "");
-  // The bits are DESIGN section 4's: no contraction, IEEE division and square root, denormals.
+  // A result has the same bits as on the CPU: no contraction, IEEE division and square root, denormals.
   const std::string target = "--gpu-architecture=sm_" + std::to_string(arch);
   const char* const options[] = {target.c_str(), "--std=c++17", "--fmad=false", "--prec-div=true", "--prec-sqrt=true", "--ftz=false",
                                  "--ptxas-options=-v"};

@@ -143,6 +143,7 @@ std::vector<Id> Analysis::companions(Id r) const {
   const auto all_axes = [&](Id v) { return AxisMask(depends[v] | axis_bit(int(program.instrs[v].imm))); };
   const auto class_of = [&](const Instr& i) { return is_argument(i) ? 3 : !has_tree(i) ? 2 : i.order == Order::pairwise ? 1 : 0; };
   std::vector<Id> group{r};
+  if (class_of(first) == 1) return group;
   for (size_t v = 0; v < program.instrs.size() && group.size() < 4; ++v) {
     const Instr& i = program.instrs[v];
     if (v == r || i.op != Op::reduce || i.imm != first.imm || all_axes(Id(v)) != all_axes(r) || class_of(i) != class_of(first)) continue;

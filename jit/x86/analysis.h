@@ -40,8 +40,9 @@ class Analysis {
   std::vector<Id> companions(Id r) const;
   bool is_reduce(Id v) const { return program.instrs[v].op == kernels::Op::reduce; }
 
- private:
   bool reaches(Id from, Id to) const;                 // `from` depends on `to`
+
+ private:
   void find_sinks();
   void check_order() const;
 };

@@ -21,24 +21,6 @@ Emitter::Emitter(const Program& p, const CpuSchedule& schedule, asmjit::CodeHold
   cc_.addEncodingOptions(asmjit::EncodingOptions::kOptimizeForSize);
 }
 
-// Work of a strip, in instructions of about one micro-operation.
-int Emitter::cost_of(const std::vector<Id>& needed) const {
-  int cost = 0;
-  for (Id v : needed) {
-    const Instr& i = instr(v);
-    const bool counted = i.op == Op::load || i.op == Op::store || i.op == Op::reduce ||
-                         (i.op == Op::scalar && i.prim != Prim::constant && !(i.dtype == Dtype::Int64 && a_.last_block >= 0 && a_.affine(v, a_.last_block)));
-    if (counted && (a_.depends[v] & a_.block_axes)) cost += is_wide(i.dtype) ? 2 : 1;
-  }
-  return cost;
-}
-
-int Emitter::unroll_for(const std::vector<Id>& needed) const {
-  if (schedule_.unroll) return schedule_.unroll;
-  const int cost = cost_of(needed);
-  return cost <= 6 ? 4 : cost <= 16 ? 2 : 1;
-}
-
 void Emitter::run() {
   using asmjit::FuncSignatureT;
   asmjit::FuncNode* function =
@@ -129,9 +111,10 @@ void Emitter::emit_stores(const SinkGroup& g, const std::vector<Id>& needed, Lev
 }
 
 void Emitter::emit_group(const SinkGroup& g, Level& instance) {
-  const std::vector<Id> needed = a_.needed(g.stores);
-  if (!g.axes) return emit_stores(g, needed, &instance);
+  if (!g.axes) return emit_stores(g, a_.needed(g.stores), &instance);
   const int vector_axis = 15 - std::countl_zero(g.axes);
+  const StripPlan plan = plan_of(g.stores, vector_axis);
+  const std::vector<Id>& needed = plan.needed;
   // Column reduces want their block outside of the loops that they do not depend on.
   AxisMask first = AxisMask(g.axes & ~axis_bit(vector_axis)), last = 0;
   const bool columns = wants_columns(needed, vector_axis);
@@ -142,12 +125,11 @@ void Emitter::emit_group(const SinkGroup& g, Level& instance) {
     last = first & AxisMask(~of_columns);
     first &= of_columns;
   }
-  const Uses uses = uses_of(needed, g.stores);
-  const int unroll = unroll_for(needed);
+  const int unroll = unroll_for(plan);
   const auto run_strips = [&](Level& parent, const Gp& begin, const Gp& end) {
     const Gp i = cc_.newGpq();
     cc_.mov(i, begin);
-    strips(parent, vector_axis, i, end, unroll, uses, [&](Level& strip, int) { emit_stores(g, needed, &strip); });
+    strips(parent, vector_axis, i, end, unroll, plan, [&](Level& strip, int) { emit_stores(g, needed, &strip); });
   };
   const auto nest = [&](auto&& self, AxisMask axes, Level& level, auto&& inner) -> void {
     if (!axes) return inner(level);

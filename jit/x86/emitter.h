@@ -7,7 +7,7 @@
 // operation, Bool as 0 or -1), Float64 and Int64 in two. What does not vary along the vector axis has all lanes equal,
 // in one ymm; but an Int64 of that kind lives in a general register, where addresses need it.
 //
-// levels.cpp: levels, values, uniform integers · arithmetic.cpp, convert.cpp: one primitive on 8 lanes · memory.cpp: loads
+// levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · arithmetic.cpp, convert.cpp: one primitive on 8 lanes · memory.cpp: loads
 // and stores · reduce.cpp, reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
 #pragma once
 #include <asmjit/x86.h>
@@ -51,6 +51,23 @@ enum class LevelKind : uint8_t { root, instance, loop, columns, strip };
 // Remaining uses of each value in a strip; a value with none left gives its register away.
 using Uses = std::vector<uint16_t>;
 
+// What only one side of some selects with the same condition needs: skipped when no lane takes that side.
+struct Region {
+  Id condition = no_value;
+  bool when = true;             // the side: condition true or false
+  std::vector<Id> outputs;      // the selects' operands
+  std::vector<bool> members;
+};
+
+// What is known about the body of a strip loop before it is emitted.
+struct StripPlan {
+  std::vector<Id> needed;
+  Uses uses;
+  std::vector<Region> regions;
+  std::vector<int16_t> region_of;  // value -> the region that it is an output of, or -1
+  int cost = 0;
+};
+
 struct Level {
   LevelKind kind = LevelKind::root;
   Level* parent = nullptr;
@@ -63,6 +80,8 @@ struct Level {
   asmjit::BaseNode* point = nullptr;  // suspended here; null: live
   std::vector<int32_t> slots;  // value -> number in Emitter::reps_, or -1
   Uses uses;
+  const StripPlan* plan = nullptr;
+  const Region* region = nullptr;  // a strip within a strip: the code of a region
   struct Derived {
     uint64_t key;
     Gp g;
@@ -99,6 +118,7 @@ class Emitter {
   // ---- levels.cpp
   struct At;  // emits at a suspended level while it lives
   Level open(LevelKind kind, Level* parent, int axis, const Gp& index, int64_t displacement = 0);
+  Level open_reduction(Level* parent, int axis);  // the place of the loops over a reduced axis
   void suspend(Level& l) { l.point = cc_.cursor(); }
   void resume(Level& l) { l.point = nullptr; }
   Level* placement(AxisMask depends, Level* from) const;
@@ -121,8 +141,16 @@ class Emitter {
   Ymm strip_index(Level* l, int half);          // Int64 indices of the lanes
   template <class Body> void loop(Level& parent, int axis, const Gp& begin, const Gp& end, Body body);
   template <class Body>
-  void strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const Uses& uses, Body body);
-  Uses uses_of(const std::vector<Id>& needed, const std::vector<Id>& roots) const;
+  void strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body);
+  Level open_strip(Level* parent, int axis, const Gp& index, int64_t displacement, const StripPlan& plan);
+
+  // ---- plan.cpp
+  StripPlan plan_of(const std::vector<Id>& roots, int axis) const;
+  void find_regions(StripPlan& plan, int axis) const;
+  void add_region(StripPlan& plan, const std::vector<Id>& selects, bool when, int axis) const;
+  void emit_region(const Region& r, Level* home);
+  int cost_of(Id v) const;
+  int unroll_for(const StripPlan& plan) const;
 
   // ---- constants
   Mem constant_bytes(const std::array<uint64_t, 4>& bytes);
@@ -211,16 +239,15 @@ class Emitter {
   struct Group {                                  // reduces that share a loop
     std::vector<Id> ids;
     int axis = 0;
-    std::vector<Id> needed;                       // for one strip
-    Uses uses;
-    int cost = 0, registers = 0;                  // of one strip; of one set of accumulators
+    StripPlan plan;
+    int registers = 0;                            // of one set of accumulators
   };
   struct Stack {  // of chunk results, in memory
     Gp base, count, top;
     int entry = 0;
   };
   void emit_reduce(Id v, Level* l);
-  Group make_group(Id v, Level* l);
+  Group make_group(Id v, Level* l, int vector_axis);
   template <class Body>
   void group_strips(const Group& g, Level& parent, const Gp& begin, const Gp& end, int unroll, Body body);
   void reduce_free(Group& g, Level* l);
@@ -261,8 +288,6 @@ class Emitter {
   void emit_instance(Level& instance);
   void emit_group(const SinkGroup& g, Level& instance);
   void emit_stores(const SinkGroup& g, const std::vector<Id>& needed, Level* l);
-  int unroll_for(const std::vector<Id>& needed) const;
-  int cost_of(const std::vector<Id>& needed) const;
 
   const Instr& instr(Id v) const { return p_.instrs[v]; }
   Dtype memory_dtype(Id pointer) const { return p_.params[instr(pointer).imm].dtype; }

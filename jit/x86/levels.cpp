@@ -20,6 +20,20 @@ Level Emitter::open(LevelKind kind, Level* parent, int axis, const Gp& index, in
   return l;
 }
 
+// A loop further out may run over the same axis: what varies along it must not be taken from there.
+Level Emitter::open_reduction(Level* parent, int axis) {
+  Level l = open(LevelKind::loop, parent, -1, Gp());
+  l.bound &= AxisMask(~axis_bit(axis));
+  return l;
+}
+
+Level Emitter::open_strip(Level* parent, int axis, const Gp& index, int64_t displacement, const StripPlan& plan) {
+  Level l = open(LevelKind::strip, parent, axis, index, displacement);
+  l.uses = plan.uses;
+  l.plan = &plan;
+  return l;
+}
+
 // The outermost level from `from` outwards where all these axes are bound.
 Level* Emitter::placement(AxisMask depends, Level* from) const {
   Level* l = from;
@@ -36,9 +50,15 @@ Rep& Emitter::new_rep(Id v, Level* home) {
 
 Rep& Emitter::rep(Id v, Level* l) {
   Level* home = placement(a_.depends[v], l);
+  if (home->kind == LevelKind::strip) {  // or the innermost region that it belongs to
+    while (l != home && !l->region->members[v]) l = l->parent;
+    home = l;
+  }
   if (home->slots[v] < 0) {
     At at(*this, home);
-    emit_value(v, home);
+    const int region = home->plan ? home->plan->region_of[v] : -1;
+    if (region >= 0 && home->region != &home->plan->regions[size_t(region)]) emit_region(home->plan->regions[size_t(region)], home);
+    else emit_value(v, home);
   }
   return reps_[size_t(home->slots[v])];
 }
@@ -150,17 +170,6 @@ void Emitter::count_operands(Id v, Level* l) {
 
 bool Emitter::dies(Id v, Level* l) {
   return !l->uses.empty() && l->uses[v] == 0 && l->slots[v] >= 0;
-}
-
-Uses Emitter::uses_of(const std::vector<Id>& needed, const std::vector<Id>& roots) const {
-  Uses uses(p_.instrs.size(), 0);
-  for (Id r : roots) uses[r] = 0x7fff;
-  for (Id v : needed) {
-    if (instr(v).op == Op::reduce) continue;
-    for (Id in : instr(v).in)
-      if (in != no_value && uses[in] < 0x7fff) ++uses[in];
-  }
-  return uses;
 }
 
 // ---- constants ----------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ template <class Body> void Emitter::loop(Level& parent, int axis, const Gp& begi
 // body(Level&, u) for strips of 8 lanes from i on, the last one with a tail mask; i is advanced past the full strips.
 // u counts the strips of one iteration.
 template <class Body>
-void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const Uses& uses, Body body) {
+void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body) {
   suspend(parent);
   const auto full = [&](int width) {
     const Label top = cc_.newLabel(), next = cc_.newLabel();
@@ -56,8 +56,7 @@ void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int un
     cc_.align(asmjit::AlignMode::kCode, 32);
     cc_.bind(top);
     for (int u = 0; u < width; ++u) {
-      Level l = open(LevelKind::strip, &parent, axis, i, 8 * u);
-      l.uses = uses;
+      Level l = open_strip(&parent, axis, i, 8 * u, plan);
       body(l, u);
     }
     cc_.add(i, 8 * width);
@@ -73,8 +72,7 @@ void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int un
   cc_.sub(rest, i);
   cc_.jle(done);
   {
-    Level l = open(LevelKind::strip, &parent, axis, i);
-    l.uses = uses;
+    Level l = open_strip(&parent, axis, i, 0, plan);
     const Gp table = cc_.newGpq();
     cc_.lea(table, asmjit::x86::ptr(pool_label_, 32));  // after eight words of ones, eight of zeros
     cc_.shl(rest, 2);

@@ -285,7 +285,7 @@ void Emitter::publish(Id id, const Accumulator& acc, Level* l) {
 
 // ---- groups -----------------------------------------------------------------------------------------------------------
 
-Emitter::Group Emitter::make_group(Id v, Level* l) {
+Emitter::Group Emitter::make_group(Id v, Level* l, int vector_axis) {
   Group g;
   g.axis = int(instr(v).imm);
   for (Id c : a_.companions(v)) {
@@ -300,28 +300,26 @@ Emitter::Group Emitter::make_group(Id v, Level* l) {
     if (r.in[1] != no_value) roots.push_back(r.in[1]);
     g.registers += (is_wide(value_dtype(r)) ? 2 : 1) + (is_argument(r) ? 2 : 0);
   }
-  g.needed = a_.needed(roots);
-  g.uses = uses_of(g.needed, roots);
-  g.cost = cost_of(g.needed);
+  g.plan = plan_of(roots, vector_axis);
   return g;
 }
 
 template <class Body>
 void Emitter::group_strips(const Group& g, Level& parent, const Gp& begin, const Gp& end, int unroll, Body body) {
   const Gp i = cc_.newGpq();
-  if (!wants_columns(g.needed, g.axis)) {
+  if (!wants_columns(g.plan.needed, g.axis)) {
     cc_.mov(i, begin);
-    return strips(parent, g.axis, i, end, unroll, g.uses, body);
+    return strips(parent, g.axis, i, end, unroll, g.plan, body);
   }
   blocks_of_columns(parent, g.axis, begin, end, [&](Level& block) {
     cc_.mov(i, block.index);
-    strips(block, g.axis, i, block.end, unroll, g.uses, body);
+    strips(block, g.axis, i, block.end, unroll, g.plan, body);
   });
 }
 
 void Emitter::emit_reduce(Id v, Level* l) {
   if (l->kind == LevelKind::strip) return emit_column_reduce(v, l);
-  Group g = make_group(v, l);
+  Group g = make_group(v, l, int(instr(v).imm));
   const size_t outer = in_progress_.size();
   in_progress_.insert(in_progress_.end(), g.ids.begin(), g.ids.end());
   const Instr& r = instr(v);
@@ -334,14 +332,14 @@ void Emitter::emit_reduce(Id v, Level* l) {
 // The order of the elements does not matter.
 void Emitter::reduce_free(Group& g, Level* l) {
   const bool argument = is_argument(instr(g.ids[0]));
-  int unroll = argument ? 1 : g.cost <= 4 ? 4 : g.cost <= 12 ? 2 : 1;
+  int unroll = argument ? 1 : g.plan.cost <= 4 ? 4 : g.plan.cost <= 12 ? 2 : 1;
   while (unroll > 1 && unroll * g.registers > 8) unroll /= 2;
   const Gp extent = gp(p_.axes[size_t(g.axis)].extent, l), begin = cc_.newGpq();
   std::vector<Accumulators> accs;
   for (int u = 0; u < unroll; ++u) accs.push_back(start(g));
   suspend(*l);
   cc_.xor_(begin, begin);
-  Level inside = open(LevelKind::loop, l, -1, Gp());
+  Level inside = open_reduction(l, g.axis);
   group_strips(g, inside, begin, extent, unroll, [&](Level& strip, int u) {
     for (size_t n = 0; n < g.ids.size(); ++n) accumulate(g.ids[n], accs[size_t(u)][n], &strip);
   });
@@ -430,8 +428,7 @@ void Emitter::tree_interleaved(Group& g, Level& inside, const Gp& k, const Gp& e
   cc_.align(asmjit::AlignMode::kCode, 32);
   cc_.bind(row);
   for (int q = 0; q < ways; ++q) {
-    Level strip = open(LevelKind::strip, &inside, g.axis, i, q * chunk);
-    strip.uses = g.uses;
+    Level strip = open_strip(&inside, g.axis, i, q * chunk, g.plan);
     for (size_t n = 0; n < g.ids.size(); ++n) accumulate(g.ids[n], accs[size_t(q)][n], &strip);
   }
   cc_.add(i, 8);
@@ -455,12 +452,12 @@ void Emitter::reduce_tree(Group& g, Level* l) {
   const Gp extent = gp(p_.axes[size_t(g.axis)].extent, l), k = cc_.newGpq(), stop = cc_.newGpq();
   const Label again = cc_.newLabel(), keep = cc_.newLabel(), last = cc_.newLabel(), done = cc_.newLabel();
   suspend(*l);
-  Level inside = open(LevelKind::loop, l, -1, Gp());
+  Level inside = open_reduction(l, g.axis);
   Stack stack = open_stack(g);
   Accumulators values(g.ids.size());
   for (Accumulator& v : values) v.v[0] = cc_.newYmm();
   cc_.xor_(k, k);
-  if (g.cost <= 8 && g.registers <= 2 && !wants_columns(g.needed, g.axis)) {
+  if (g.plan.cost <= 8 && g.registers <= 2 && !wants_columns(g.plan.needed, g.axis)) {
     tree_interleaved(g, inside, k, extent, stack, values);
     const Label rest = cc_.newLabel();
     cc_.test(stack.count, stack.count);
@@ -474,7 +471,7 @@ void Emitter::reduce_tree(Group& g, Level* l) {
   cc_.cmp(stop, extent);
   cc_.cmovg(stop, extent);
   Accumulators accs = start(g);
-  group_strips(g, inside, k, stop, g.cost <= 12 ? 2 : 1, [&](Level& strip, int) {
+  group_strips(g, inside, k, stop, g.plan.cost <= 12 ? 2 : 1, [&](Level& strip, int) {
     for (size_t n = 0; n < g.ids.size(); ++n) accumulate(g.ids[n], accs[n], &strip);
   });
   for (size_t n = 0; n < g.ids.size(); ++n) {
@@ -516,7 +513,7 @@ void Emitter::reduce_pairwise(Group& g, Level* l) {
   const Gp extent = gp(p_.axes[size_t(g.axis)].extent, l), begin = cc_.newGpq();
   const Label done = cc_.newLabel();
   suspend(*l);
-  Level inside = open(LevelKind::loop, l, -1, Gp());
+  Level inside = open_reduction(l, g.axis);
   Stack stack = open_stack(g);
   Accumulators values(1);
   values[0].v[0] = cc_.newYmm();

@@ -60,13 +60,13 @@ void Emitter::emit_column_reduce(Id v, Level* strip) {
 }
 
 void Emitter::fill_columns(Id v, Level* l, Level* block) {
-  Group g = make_group(v, l);
+  Group g = make_group(v, l, block->axis);
   const size_t outer = in_progress_.size();
   in_progress_.insert(in_progress_.end(), g.ids.begin(), g.ids.end());
   const bool tree = has_tree(instr(v)), pairwise = tree && instr(v).order == Order::pairwise;
   const Gp extent = gp(p_.axes[size_t(g.axis)].extent, l), k = cc_.newGpq();
   suspend(*l);
-  Level inside = open(LevelKind::loop, l, -1, Gp());
+  Level inside = open_reduction(l, g.axis);
   Columns c;
   c.block = block;
   const auto allocate = [&](int rows, int shift) {
@@ -161,8 +161,8 @@ void Emitter::column_row(const Group& g, Columns& c, Level& row, bool pairwise) 
   }
   const Gp i = cc_.newGpq();
   cc_.mov(i, c.block->index);
-  const int unroll = pairwise ? 1 : g.cost <= 6 ? 4 : g.cost <= 16 ? 2 : 1;
-  strips(row, c.block->axis, i, c.block->end, unroll, g.uses, [&](Level& strip, int) {
+  const int unroll = pairwise ? 1 : g.plan.cost <= 6 ? 4 : g.plan.cost <= 16 ? 2 : 1;
+  strips(row, c.block->axis, i, c.block->end, unroll, g.plan, [&](Level& strip, int) {
     for (size_t n = 0; n < g.ids.size(); ++n) {
       const Instr& r = instr(g.ids[n]);
       const bool wide = is_wide(value_dtype(r));

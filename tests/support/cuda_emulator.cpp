@@ -18,6 +18,7 @@ extern "C" {
 // Present in a build with a sanitizer, which has to know the stacks.
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void** fake, const void* bottom, size_t size);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void* fake, const void** bottom, size_t* size);
+__attribute__((weak)) void __asan_unpoison_memory_region(const volatile void* begin, size_t size);
 __attribute__((weak)) void* __tsan_create_fiber(unsigned flags);
 __attribute__((weak)) void __tsan_destroy_fiber(void* fiber);
 __attribute__((weak)) void* __tsan_get_current_fiber();
@@ -128,6 +129,7 @@ class Scheduler {
     f.stack.bottom = f.memory + guard_bytes;
     f.stack.size = stack_bytes - guard_bytes;
     f.stack.fake = nullptr;
+    if (__asan_unpoison_memory_region) __asan_unpoison_memory_region(f.stack.bottom, f.stack.size);
     void** top = reinterpret_cast<void**>(f.memory + stack_bytes - 64);
     *--top = nullptr;
     *--top = reinterpret_cast<void*>(&fiber_main);
@@ -205,10 +207,14 @@ class Scheduler {
     return random_ >> 11;
   }
 
-  // Called by a fiber: the block stops with this message.
-  void fail(const std::string& message) {
-    failure_ = message + " (thread " + std::to_string(current_->number) + ")" + waiting();
+  // Called by a fiber, which does not come back: the block stops with this message.
+  void fail(const char* message) {
+    describe(message);
     leave();
+  }
+  // Apart from fail, so that no string lives on a stack that is given up.
+  __attribute__((noinline)) void describe(const char* message) {
+    failure_ = std::string(message) + " (thread " + std::to_string(current_->number) + ")" + waiting();
   }
 
   void barrier(int line) {

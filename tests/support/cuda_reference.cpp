@@ -216,9 +216,7 @@ class Run {
 
   uint64_t by_position(const Instr& r, const std::vector<int64_t>& places, int64_t count, Dtype d) {
     if (count == 0) return identity(r, d);
-    // Places that take no part hold what changes nothing.
-    const uint64_t nothing = r.kind == Reduce::sum && is_floating(d) ? uint64_t(1) << (8 * size_of(d) - 1) : identity(r, d);
-    std::vector<uint64_t> v(size_t(count), nothing);
+    std::vector<uint64_t> v(size_t(count), identity(r, d));
     for (int64_t k : places) v[size_t(k)] = element(r, k);
     return pairwise(r, d, v.data(), v.size());
   }

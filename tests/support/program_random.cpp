@@ -249,9 +249,33 @@ class Generator {
       if (make_reduce()) return;
     }
     if (chance(20)) return pool_.push_back(make_load());
+    if (chance(12)) return make_sides();
     const Value a = any();
     const Dtype d = b_.dtype(a);
     pool_.push_back(chance(6) ? convert(a, compute_types[pick(std::size(compute_types))]) : chance(5) ? compare(d) : primitive(a, d));
+  }
+
+  // Long computations that only one side of some selects uses; some share parts, and the sides nest.
+  void make_sides() {
+    const Dtype d = chance(3) ? Dtype::Float64 : Dtype::Float32;
+    const Value x = operand(d);
+    const Value condition = chance(4) ? compare(d) : apply(Prim::lt, Dtype::Bool, {b_.constant(chance(2) ? 1e6 : 0.0, d), x});
+    const auto chain = [&](Value v, int length) {
+      for (int n = 0; n < length; ++n) v = chance(8) ? apply(Prim::fma, d, {v, x, v}) : apply(chance(2) ? Prim::add : Prim::mul, d, {v, chance(3) ? x : b_.constant(n + 0.5, d)});
+      return v;
+    };
+    const Value shared = chain(x, 6 + pick(12));
+    Value one = chain(shared, pick(9)), two = apply(Prim::floor, d, {chain(shared, pick(9))});
+    if (chance(3)) one = apply(Prim::select, d, {compare(d), chain(one, 14), one});
+    const auto choose = [&](Value side) {
+      const Value other = operand(d);
+      return chance(3) ? apply(Prim::select, d, {condition, other, side}) : apply(Prim::select, d, {condition, side, other});
+    };
+    const Value first = choose(one);
+    if (chance(4)) two = chain(apply(Prim::add, d, {two, first}), 12);
+    pool_.push_back(first);
+    pool_.push_back(choose(two));
+    if (chance(4)) pool_.push_back(shared);
   }
 
   Value compare(Dtype d) {

@@ -3,3 +3,7 @@
 #include "frit/autograd.h"
 #include "frit/functions.h"
 #include "frit/tensor.h"
+#include "frit/data.h"
+#include "frit/nn.h"
+#include "frit/optim.h"
+#include "runtime/launch.h"  // set_num_threads

@@ -110,6 +110,14 @@ class Tensor : public handle::Var {
   Tensor clone() const;
   Tensor& copy_(const Tensor& source, bool non_blocking = false);
   Tensor& fill_(const Scalar& v);
+  Tensor& fill_(const Tensor& v);         // of one element
+  Tensor& bernoulli_(double p = 0.5);
+  Tensor bernoulli() const;               // 1 with each element's probability
+  Tensor multinomial(int64_t count, bool replacement = false) const;  // indices drawn by the weights of the last axis
+  Tensor new_empty(IntArrayRef sizes, const TensorOptions& options = {}) const;
+  Tensor new_zeros(IntArrayRef sizes, const TensorOptions& options = {}) const;
+  Tensor new_ones(IntArrayRef sizes, const TensorOptions& options = {}) const;
+  Tensor new_full(IntArrayRef sizes, const Scalar& v, const TensorOptions& options = {}) const;
   Tensor& zero_();
   Tensor& uniform_(double low = 0, double high = 1);
   Tensor& normal_(double mean = 0, double deviation = 1);
@@ -127,9 +135,13 @@ class Tensor : public handle::Var {
   Tensor mT() const;
   Tensor squeeze() const;
   Tensor squeeze(int64_t axis) const;
+  Tensor squeeze(IntArrayRef axes) const;
   Tensor unsqueeze(int64_t axis) const;
+  Tensor& squeeze_() { return *this = squeeze(); }
   Tensor& squeeze_(int64_t axis) { return *this = squeeze(axis); }
   Tensor& unsqueeze_(int64_t axis) { return *this = unsqueeze(axis); }
+  Tensor& transpose_(int64_t a, int64_t b) { return *this = transpose(a, b); }
+  Tensor& t_() { return *this = t(); }
   Tensor expand(IntArrayRef extents, bool implicit = false) const;
   Tensor expand_as(const Tensor& o) const { return expand(o.sizes()); }
   Tensor broadcast_to(IntArrayRef extents) const { return expand(extents); }
@@ -140,11 +152,20 @@ class Tensor : public handle::Var {
   Tensor unflatten(int64_t axis, IntArrayRef extents) const;
   Tensor ravel() const { return reshape({-1}); }
   Tensor movedim(int64_t from, int64_t to) const;
+  Tensor movedim(IntArrayRef from, IntArrayRef to) const;
+  Tensor swapdims(int64_t a, int64_t b) const { return transpose(a, b); }
+  // Any view of the storage; the offset counts from the storage's start and is this tensor's own when left out.
+  Tensor as_strided(IntArrayRef extents, IntArrayRef strides, std::optional<int64_t> offset = std::nullopt) const;
+  Tensor unfold(int64_t axis, int64_t size, int64_t step) const;  // windows along an axis, as a last axis
+  Tensor diag(int64_t offset = 0) const;
+  Tensor diag_embed(int64_t offset = 0, int64_t axis1 = -2, int64_t axis2 = -1) const;
   Tensor diagonal(int64_t offset = 0, int64_t axis1 = 0, int64_t axis2 = 1) const;
   TensorList chunk(int64_t chunks, int64_t axis = 0) const;
   TensorList split(int64_t size, int64_t axis = 0) const;
   TensorList split(IntArrayRef sizes, int64_t axis) const;
   TensorList unbind(int64_t axis = 0) const;
+  TensorList tensor_split(int64_t sections, int64_t axis = 0) const;
+  TensorList tensor_split(IntArrayRef indices, int64_t axis = 0) const;
 
   // ---- indexing
   Tensor operator[](int64_t i) const { return select(0, i); }
@@ -167,18 +188,42 @@ class Tensor : public handle::Var {
   Tensor masked_fill(const Tensor& mask, const Scalar& v) const;
   Tensor masked_fill(const Tensor& mask, const Tensor& v) const;
   Tensor& masked_fill_(const Tensor& mask, const Scalar& v);
+  Tensor& masked_fill_(const Tensor& mask, const Tensor& v);
+  Tensor masked_scatter(const Tensor& mask, const Tensor& source) const;  // the source's elements in order where the mask is true
+  Tensor& masked_scatter_(const Tensor& mask, const Tensor& source);
+  Tensor index_fill(int64_t axis, const Tensor& index, const Scalar& v) const;
+  Tensor index_fill(int64_t axis, const Tensor& index, const Tensor& v) const;
+  Tensor& index_fill_(int64_t axis, const Tensor& index, const Scalar& v);
+  Tensor index_copy(int64_t axis, const Tensor& index, const Tensor& source) const;
+  Tensor& index_copy_(int64_t axis, const Tensor& index, const Tensor& source);
+  Tensor index_put(const std::vector<indexing::TensorIndex>& at, const Tensor& v) const { return clone().index_put_(at, v); }
+  Tensor take(const Tensor& index) const;                                 // of the flattened tensor
+  Tensor take_along_dim(const Tensor& index, std::optional<int64_t> axis = std::nullopt) const;
   Tensor masked_select(const Tensor& mask) const;
   Tensor nonzero() const;
   Tensor repeat(IntArrayRef times) const;
   Tensor repeat_interleave(int64_t times, std::optional<int64_t> axis = std::nullopt) const;
+  Tensor repeat_interleave(const Tensor& times, std::optional<int64_t> axis = std::nullopt) const;
+  Tensor tile(IntArrayRef times) const;
   Tensor flip(IntArrayRef axes) const;
   Tensor roll(IntArrayRef shifts, IntArrayRef axes = {}) const;
   Tensor tril(int64_t diagonal = 0) const;
   Tensor triu(int64_t diagonal = 0) const;
-  Tensor cumsum(int64_t axis) const;
+  Tensor& tril_(int64_t diagonal = 0) { return copy_(tril(diagonal)); }
+  Tensor& triu_(int64_t diagonal = 0) { return copy_(triu(diagonal)); }
+  Tensor cumsum(int64_t axis, std::optional<Dtype> type = std::nullopt) const;
+  Tensor cumprod(int64_t axis, std::optional<Dtype> type = std::nullopt) const;
+  Tensor& cumsum_(int64_t axis) { return copy_(cumsum(axis)); }
+  Tensor& cumprod_(int64_t axis) { return copy_(cumprod(axis)); }
+  // Sorting is stable always; NaN comes last (first when descending).
   std::tuple<Tensor, Tensor> sort(int64_t axis = -1, bool descending = false) const;
+  std::tuple<Tensor, Tensor> sort(std::optional<bool> stable, int64_t axis = -1, bool descending = false) const;
+  std::tuple<Tensor, Tensor> kthvalue(int64_t k, int64_t axis = -1, bool keepdim = false) const;
+  Tensor median() const;
+  std::tuple<Tensor, Tensor> median(int64_t axis, bool keepdim = false) const;
   std::tuple<Tensor, Tensor> topk(int64_t k, int64_t axis = -1, bool largest = true, bool sorted = true) const;
   Tensor argsort(int64_t axis = -1, bool descending = false) const;
+  Tensor argsort(bool stable, int64_t axis = -1, bool descending = false) const;
 
   // ---- reductions
   Tensor sum(std::optional<Dtype> type = std::nullopt) const;
@@ -186,32 +231,46 @@ class Tensor : public handle::Var {
   Tensor mean(std::optional<Dtype> type = std::nullopt) const;
   Tensor mean(OptionalIntArrayRef axes, bool keepdim = false, std::optional<Dtype> type = std::nullopt) const;
   Tensor nansum() const;
-  Tensor prod() const;
-  Tensor prod(int64_t axis, bool keepdim = false) const;
+  Tensor nansum(OptionalIntArrayRef axes, bool keepdim = false, std::optional<Dtype> type = std::nullopt) const;
+  Tensor nanmean(OptionalIntArrayRef axes = std::nullopt, bool keepdim = false, std::optional<Dtype> type = std::nullopt) const;
+  Tensor prod(std::optional<Dtype> type = std::nullopt) const;
+  Tensor prod(int64_t axis, bool keepdim = false, std::optional<Dtype> type = std::nullopt) const;
   Tensor amax(IntArrayRef axes = {}, bool keepdim = false) const;
   Tensor amin(IntArrayRef axes = {}, bool keepdim = false) const;
   Tensor max() const;
   Tensor min() const;
+  Tensor max(const Tensor& o) const { return maximum(o); }
+  Tensor min(const Tensor& o) const { return minimum(o); }
+  std::tuple<Tensor, Tensor> aminmax(std::optional<int64_t> axis = std::nullopt, bool keepdim = false) const;
   std::tuple<Tensor, Tensor> max(int64_t axis, bool keepdim = false) const;
   std::tuple<Tensor, Tensor> min(int64_t axis, bool keepdim = false) const;
   Tensor argmax(std::optional<int64_t> axis = std::nullopt, bool keepdim = false) const;
   Tensor argmin(std::optional<int64_t> axis = std::nullopt, bool keepdim = false) const;
   Tensor any() const;
   Tensor any(int64_t axis, bool keepdim = false) const;
+  Tensor any(OptionalIntArrayRef axes, bool keepdim = false) const;
   Tensor all() const;
   Tensor all(int64_t axis, bool keepdim = false) const;
+  Tensor all(OptionalIntArrayRef axes, bool keepdim = false) const;
   Tensor var(bool unbiased = true) const;
   Tensor var(OptionalIntArrayRef axes, bool unbiased = true, bool keepdim = false) const;
+  Tensor var(OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim = false) const;
   Tensor std(bool unbiased = true) const;
   Tensor std(OptionalIntArrayRef axes, bool unbiased = true, bool keepdim = false) const;
+  Tensor std(OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim = false) const;
   Tensor norm(const Scalar& p = 2) const;
-  Tensor norm(const Scalar& p, IntArrayRef axes, bool keepdim = false) const;
+  Tensor norm(const Scalar& p, Dtype type) const { return to(type).norm(p); }
+  Tensor norm(const std::optional<Scalar>& p, IntArrayRef axes, bool keepdim = false, std::optional<Dtype> type = std::nullopt) const;
   Tensor logsumexp(IntArrayRef axes, bool keepdim = false) const;
   Tensor softmax(int64_t axis, std::optional<Dtype> type = std::nullopt) const;
   Tensor log_softmax(int64_t axis, std::optional<Dtype> type = std::nullopt) const;
   Tensor trace() const;
   Tensor count_nonzero() const;
+  Tensor count_nonzero(int64_t axis) const;
+  Tensor count_nonzero(IntArrayRef axes) const;
+  Tensor dist(const Tensor& o, const Scalar& p = 2) const { return sub(o).norm(p); }
   bool equal(const Tensor& o) const;
+  Tensor isclose(const Tensor& o, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
   bool allclose(const Tensor& o, double rtol = 1e-5, double atol = 1e-8, bool equal_nan = false) const;
 
   // ---- products
@@ -221,7 +280,16 @@ class Tensor : public handle::Var {
   Tensor mv(const Tensor& o) const;
   Tensor dot(const Tensor& o) const;
   Tensor outer(const Tensor& o) const;
+  Tensor inner(const Tensor& o) const;
+  Tensor vdot(const Tensor& o) const { return dot(o); }
+  // beta * this + alpha * the product; with beta 0 this is not read.
   Tensor addmm(const Tensor& a, const Tensor& b, const Scalar& beta = 1, const Scalar& alpha = 1) const;
+  Tensor& addmm_(const Tensor& a, const Tensor& b, const Scalar& beta = 1, const Scalar& alpha = 1) { return copy_(addmm(a, b, beta, alpha)); }
+  Tensor baddbmm(const Tensor& a, const Tensor& b, const Scalar& beta = 1, const Scalar& alpha = 1) const;
+  Tensor& baddbmm_(const Tensor& a, const Tensor& b, const Scalar& beta = 1, const Scalar& alpha = 1) { return copy_(baddbmm(a, b, beta, alpha)); }
+  Tensor addmv(const Tensor& m, const Tensor& v, const Scalar& beta = 1, const Scalar& alpha = 1) const;
+  Tensor addr(const Tensor& a, const Tensor& b, const Scalar& beta = 1, const Scalar& alpha = 1) const;
+  Tensor addbmm(const Tensor& a, const Tensor& b, const Scalar& beta = 1, const Scalar& alpha = 1) const;
 
   // ---- pointwise: every row of the op table as a member, and in place
 #define UNARY(name, ...) \
@@ -234,6 +302,11 @@ class Tensor : public handle::Var {
   Tensor& name##_(const Scalar& o);
 #define HIDDEN_BINARY(...)
 #include "tracer/ops.def"
+  // The exponent picks the row at the call: square, sqrt, reciprocal, rsqrt, products for 3 and 4, a copy for 1.
+  Tensor pow(const Tensor& exponent) const;
+  Tensor pow(const Scalar& exponent) const;
+  Tensor& pow_(const Tensor& exponent);
+  Tensor& pow_(const Scalar& exponent);
   Tensor add(const Tensor& o, const Scalar& alpha) const;
   Tensor& add_(const Tensor& o, const Scalar& alpha);
   Tensor sub(const Tensor& o, const Scalar& alpha) const;
@@ -242,6 +315,12 @@ class Tensor : public handle::Var {
   Tensor div(const Scalar& o, const std::optional<std::string>& rounding_mode) const;
   Tensor clamp(std::optional<Scalar> low, std::optional<Scalar> high = std::nullopt) const;
   Tensor& clamp_(std::optional<Scalar> low, std::optional<Scalar> high = std::nullopt);
+  Tensor clamp(const std::optional<Tensor>& low, const std::optional<Tensor>& high = std::nullopt) const;
+  Tensor& clamp_(const std::optional<Tensor>& low, const std::optional<Tensor>& high = std::nullopt);
+  Tensor clamp_min(const Tensor& low) const { return maximum(low); }
+  Tensor clamp_max(const Tensor& high) const { return minimum(high); }
+  Tensor& clamp_min_(const Scalar& low) { return clamp_(low); }
+  Tensor& clamp_max_(const Scalar& high) { return clamp_(std::nullopt, high); }
   Tensor clamp_min(const Scalar& low) const { return clamp(low); }
   Tensor clamp_max(const Scalar& high) const { return clamp(std::nullopt, high); }
   Tensor clip(std::optional<Scalar> low, std::optional<Scalar> high = std::nullopt) const { return clamp(low, high); }
@@ -249,13 +328,26 @@ class Tensor : public handle::Var {
   Tensor lerp(const Tensor& end, const Scalar& weight) const;
   Tensor lerp(const Tensor& end, const Tensor& weight) const;
   Tensor& lerp_(const Tensor& end, const Scalar& weight);
+  Tensor& lerp_(const Tensor& end, const Tensor& weight);
+  Tensor softplus(const Scalar& beta, const Scalar& threshold = 20) const;
+  Tensor elu(const Scalar& alpha, const Scalar& scale, const Scalar& input_scale = 1) const;
+  Tensor hardtanh(const Scalar& low = -1, const Scalar& high = 1) const { return clamp(low, high); }
+  Tensor round(int64_t decimals) const;
+  Tensor& div_(const Tensor& o, const std::optional<std::string>& rounding_mode);
+  Tensor& div_(const Scalar& o, const std::optional<std::string>& rounding_mode);
   Tensor where(const Tensor& condition, const Tensor& other) const;
   Tensor addcmul(const Tensor& a, const Tensor& b, const Scalar& value = 1) const;
   Tensor& addcmul_(const Tensor& a, const Tensor& b, const Scalar& value = 1);
   Tensor addcdiv(const Tensor& a, const Tensor& b, const Scalar& value = 1) const;
   Tensor& addcdiv_(const Tensor& a, const Tensor& b, const Scalar& value = 1);
-  Tensor nan_to_num(double nan = 0, std::optional<double> inf = std::nullopt) const;
+  // Infinities become the type's extremes when left out.
+  Tensor nan_to_num(std::optional<double> nan = std::nullopt, std::optional<double> posinf = std::nullopt, std::optional<double> neginf = std::nullopt) const;
+  Tensor& nan_to_num_(std::optional<double> nan = std::nullopt, std::optional<double> posinf = std::nullopt, std::optional<double> neginf = std::nullopt) { return copy_(nan_to_num(nan, posinf, neginf)); }
   Tensor multiply(const Tensor& o) const { return mul(o); }
+  Tensor true_divide(const Tensor& o) const { return div(o); }
+  Tensor greater_equal(const Tensor& o) const { return ge(o); }
+  Tensor less_equal(const Tensor& o) const { return le(o); }
+  Tensor not_equal(const Tensor& o) const { return ne(o); }
   Tensor subtract(const Tensor& o) const { return sub(o); }
   Tensor divide(const Tensor& o) const { return div(o); }
   Tensor negative() const { return neg(); }
@@ -273,6 +365,12 @@ class Tensor : public handle::Var {
   Tensor& operator*=(const Scalar& o) { return mul_(o); }
   Tensor& operator/=(const Tensor& o) { return div_(o); }
   Tensor& operator/=(const Scalar& o) { return div_(o); }
+#define FRIT_IN_PLACE(sign, name)                                      \
+  Tensor& operator sign(const Tensor& o) { return name(o); }           \
+  Tensor& operator sign(const Scalar& o) { return name(o); }
+  FRIT_IN_PLACE(%=, remainder_) FRIT_IN_PLACE(&=, bitwise_and_) FRIT_IN_PLACE(|=, bitwise_or_) FRIT_IN_PLACE(^=, bitwise_xor_)
+  FRIT_IN_PLACE(<<=, bitwise_left_shift_) FRIT_IN_PLACE(>>=, bitwise_right_shift_)
+#undef FRIT_IN_PLACE
 
   std::string str() const;   // as PyTorch prints it
 

@@ -25,9 +25,9 @@ class AnyModule {
     return *m;
   }
   bool is_empty() const { return !module_; }
-  AnyModule clone() const {
+  AnyModule clone(const std::optional<Device>& device = std::nullopt) const {
     AnyModule copy(*this);
-    copy.module_ = module_->clone();
+    copy.module_ = module_->clone(device);
     return copy;
   }
 

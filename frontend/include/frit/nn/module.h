@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <typeinfo>
 #include <vector>
 #include "frit/autograd.h"
 #include "frit/nn/ordered_dict.h"
@@ -97,14 +98,14 @@ class Module : public std::enable_shared_from_this<Module> {
 
  protected:
   OrderedDict<std::string, Tensor> parameters_{"Parameter"}, buffers_{"Buffer"};
+  void add_child(std::string name, std::shared_ptr<Module> module);
+  void forget();                            // registers nothing any more: a copy, before it registers its own
+  void copy_values(const Module& from, const std::optional<Device>& device);
 
  private:
-  template <class Derived> friend class Cloneable;
-  void add_child(std::string name, std::shared_ptr<Module> module);
-  void forget();                            // registers nothing any more
-  void copy_into(const Module& from, const std::optional<Device>& device);
   void visit(const std::string& prefix, const std::function<void(const std::string&, const Module&)>& f) const;
   void print(std::ostream& stream, const std::string& indent) const;
+  friend std::ostream& operator<<(std::ostream& stream, const Module& module);
 
   OrderedDict<std::string, std::shared_ptr<Module>> children_{"Submodule"};
   mutable std::string name_;
@@ -120,9 +121,10 @@ template <class Derived> class Cloneable : public Module {
   std::shared_ptr<Module> clone(const std::optional<Device>& device = std::nullopt) const override {
     NoGradGuard no_grad;
     auto copy = std::make_shared<Derived>(static_cast<const Derived&>(*this));
-    copy->forget();
-    copy->reset();
-    copy->copy_into(*this, device);
+    Cloneable& c = *copy;
+    c.forget();
+    c.reset();
+    c.copy_values(*this, device);
     return copy;
   }
 };
