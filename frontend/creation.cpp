@@ -233,10 +233,10 @@ Tensor Tensor::repeat(IntArrayRef times) const {
   }
   return t.is_same(*this) ? clone() : t;
 }
-Tensor tile(const Tensor& a, IntArrayRef times) {
+Tensor Tensor::tile(IntArrayRef times) const {
   Sizes n = times.vec();
-  while (int64_t(n.size()) < a.dim()) n.insert(n.begin(), 1);
-  return a.repeat(n);
+  while (int64_t(n.size()) < dim()) n.insert(n.begin(), 1);
+  return repeat(n);
 }
 Tensor Tensor::repeat_interleave(int64_t times, std::optional<int64_t> axis) const {
   if (!axis) return flatten().repeat_interleave(times, 0);
@@ -272,7 +272,14 @@ Tensor triangle(const Tensor& t, int64_t diagonal, bool lower, const char* op) {
 }  // namespace
 Tensor Tensor::tril(int64_t d) const { return triangle(*this, d, true, "tril"); }
 Tensor Tensor::triu(int64_t d) const { return triangle(*this, d, false, "triu"); }
-Tensor Tensor::cumsum(int64_t axis) const { return tracer::cumsum(*this, wrap_axis(axis, dim(), "cumsum")); }
+Tensor Tensor::cumsum(int64_t axis, std::optional<Dtype> type) const {
+  const int a = wrap_axis(axis, dim(), "cumsum");
+  return type ? Tensor(tracer::cumsum(to(*type), a)).to(*type) : Tensor(tracer::cumsum(*this, a));
+}
+Tensor Tensor::cumprod(int64_t axis, std::optional<Dtype> type) const {
+  const int a = wrap_axis(axis, dim(), "cumprod");
+  return type ? Tensor(tracer::cumprod(to(*type), a)).to(*type) : Tensor(tracer::cumprod(*this, a));
+}
 std::tuple<Tensor, Tensor> Tensor::sort(int64_t axis, bool descending) const {
   if (dim() == 0) return {clone(), Tensor(tracer::full({}, 0, kInt64))};
   const int a = wrap_axis(axis, dim(), "sort");

@@ -227,7 +227,7 @@ Tensor Tensor::masked_select(const Tensor& mask) const {
   const Tensor at = mask.expand(e).reshape({-1}).nonzero().reshape({-1});
   return expand(e).reshape({-1}).index_select(0, at);
 }
-Tensor take(const Tensor& a, const Tensor& i) { return a.reshape({-1}).gather(0, i.reshape({-1})).reshape(i.sizes()); }
+Tensor Tensor::take(const Tensor& i) const { return reshape({numel()}).gather(0, i.reshape({i.numel()})).reshape(i.sizes()); }
 // The result's shape depends on values: the tensor is read.
 Tensor Tensor::nonzero() const {
   const Tensor flags = ne(Scalar(0)).contiguous();

@@ -1,4 +1,4 @@
-// Pointwise members and functions (generated from the op table), reductions, softmax and its kin, products.
+// Pointwise members and functions, generated from the op table, and the pointwise composites. Start at the rows.
 #include <cmath>
 #include <limits>
 #include "frit/autograd.h"
@@ -49,18 +49,118 @@ Tensor Tensor::div(const Tensor& o, const std::optional<std::string>& mode) cons
   if (*mode == "trunc") return trunc_divide(o);
   throw ValueError("div: rounding_mode \"" + *mode + "\" is not known. Use \"floor\" or \"trunc\".");
 }
-Tensor Tensor::div(const Scalar& o, const std::optional<std::string>& mode) const { return div(Tensor(tracer::full({}, o, o.category() == handle::Category::floating ? kFloat64 : kInt64)), mode); }
+Tensor Tensor::div(const Scalar& o, const std::optional<std::string>& mode) const {
+  if (!mode) return div(o);
+  if (*mode == "floor") return floor_divide(o);
+  if (*mode == "trunc") return trunc_divide(o);
+  return div(Tensor(tracer::full({}, o, kFloat32)), mode);  // throws
+}
+Tensor& Tensor::div_(const Tensor& o, const std::optional<std::string>& mode) { return !mode ? div_(o) : *mode == "floor" ? floor_divide_(o) : *mode == "trunc" ? trunc_divide_(o) : copy_(div(o, mode)); }
+Tensor& Tensor::div_(const Scalar& o, const std::optional<std::string>& mode) { return !mode ? div_(o) : *mode == "floor" ? floor_divide_(o) : *mode == "trunc" ? trunc_divide_(o) : copy_(div(o, mode)); }
+
+// ---- pow: the exponent picks the row at the call, in every mode --------------------------------------------------------
+namespace {
+enum class PowRow : uint8_t { general, same, square, cube, fourth, reciprocal, sqrt, rsqrt };
+// Products round at each step, so half formats, which round once, take the general row for them.
+PowRow pow_row(const Tensor& t, const Scalar& exponent) {
+  const double e = exponent.to_double();
+  if (t.dtype() == kBool) return PowRow::general;
+  if (e == 1) return PowRow::same;
+  if (e == 2) return PowRow::square;
+  if (!t.is_floating_point()) return PowRow::general;
+  if (e == -1) return PowRow::reciprocal;
+  if (e == 0.5) return PowRow::sqrt;
+  if (e == -0.5) return PowRow::rsqrt;
+  if (is_half(t.dtype())) return PowRow::general;
+  return e == 3 ? PowRow::cube : e == 4 ? PowRow::fourth : PowRow::general;
+}
+void check_exponent(const Tensor& t, const Scalar& exponent) {
+  if (!t.is_floating_point() && exponent.category() != handle::Category::floating && exponent.to_int() < 0)
+    throw ValueError("pow: a tensor of " + std::string(dtype_name(t.dtype())) + " cannot be raised to " + std::to_string(exponent.to_int()) + ": the result is not whole. Convert it with to(kFloat32).");
+}
+}  // namespace
+Tensor Tensor::pow(const Tensor& exponent) const { return tracer::emit_pointwise(Op::pow, {*this, exponent}); }
+Tensor& Tensor::pow_(const Tensor& exponent) {
+  tracer::emit_pointwise_(Op::pow, *this, {exponent});
+  return *this;
+}
+Tensor pow(const Scalar& a, const Tensor& b) { return tracer::emit_pointwise(Op::pow, {a, b}); }
+Tensor Tensor::pow(const Scalar& exponent) const {
+  cell_of(*this, "pow");
+  check_exponent(*this, exponent);
+  const Tensor t = exponent.category() == handle::Category::floating && !is_floating_point() ? to(kFloat32) : *this;
+  switch (pow_row(t, exponent)) {
+    case PowRow::same: return t.clone();
+    case PowRow::square: return t.square();
+    case PowRow::cube: return t.square().mul(t);
+    case PowRow::fourth: return t.square().square();
+    case PowRow::reciprocal: return t.reciprocal();
+    case PowRow::sqrt: return t.sqrt();
+    case PowRow::rsqrt: return t.rsqrt();
+    case PowRow::general: break;
+  }
+  return tracer::emit_pointwise(Op::pow, {t, exponent});
+}
+Tensor& Tensor::pow_(const Scalar& exponent) {
+  cell_of(*this, "pow_");
+  check_exponent(*this, exponent);
+  const bool widens = exponent.category() == handle::Category::floating && !is_floating_point();
+  switch (widens ? PowRow::general : pow_row(*this, exponent)) {
+    case PowRow::same: return *this;
+    case PowRow::square: return square_();
+    case PowRow::cube: return mul_(square());
+    case PowRow::fourth: return square_().square_();
+    case PowRow::reciprocal: return reciprocal_();
+    case PowRow::sqrt: return sqrt_();
+    case PowRow::rsqrt: return rsqrt_();
+    case PowRow::general: break;
+  }
+  tracer::emit_pointwise_(Op::pow, *this, {exponent});
+  return *this;
+}
+
+// ---- bounds ------------------------------------------------------------------------------------------------------------
+namespace {
+// A bound beyond an integer type's range is as good as the range's end; converted as it stands it would wrap.
+std::optional<Scalar> bound(const Tensor& t, const std::optional<Scalar>& b) {
+  if (!b || b->category() == handle::Category::floating || !is_integral(t.dtype())) return b;
+  return dispatch(t.dtype(), [&](auto type) -> Scalar {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T>) return Scalar(std::clamp<int64_t>(b->to_int(), int64_t(std::numeric_limits<T>::min()), int64_t(std::numeric_limits<T>::max())));
+    else return *b;
+  });
+}
+}  // namespace
 Tensor Tensor::clamp(std::optional<Scalar> low, std::optional<Scalar> high) const {
   if (!low && !high) throw ValueError("clamp: neither a lower nor an upper bound is given. Give at least one.");
+  cell_of(*this, "clamp");
+  low = bound(*this, low), high = bound(*this, high);
   if (low && high) return tracer::clamp(*this, *low, *high);
   return low ? tracer::maximum(*this, *low) : tracer::minimum(*this, *high);
 }
 Tensor& Tensor::clamp_(std::optional<Scalar> low, std::optional<Scalar> high) {
   if (!low && !high) throw ValueError("clamp_: neither a lower nor an upper bound is given. Give at least one.");
-  if (low) tracer::emit_pointwise_(Op::maximum, *this, {*low});
-  if (high) tracer::emit_pointwise_(Op::minimum, *this, {*high});
+  cell_of(*this, "clamp_");
+  low = bound(*this, low), high = bound(*this, high);
+  if (low && high) tracer::emit_pointwise_(Op::clamp, *this, {*low, *high});
+  else if (low) tracer::emit_pointwise_(Op::maximum, *this, {*low});
+  else tracer::emit_pointwise_(Op::minimum, *this, {*high});
   return *this;
 }
+Tensor Tensor::clamp(const std::optional<Tensor>& low, const std::optional<Tensor>& high) const {
+  if (!low && !high) throw ValueError("clamp: neither a lower nor an upper bound is given. Give at least one.");
+  if (low && high) return tracer::clamp(*this, *low, *high);
+  return low ? maximum(*low) : minimum(*high);
+}
+Tensor& Tensor::clamp_(const std::optional<Tensor>& low, const std::optional<Tensor>& high) {
+  if (!low && !high) throw ValueError("clamp_: neither a lower nor an upper bound is given. Give at least one.");
+  if (low && high) tracer::emit_pointwise_(Op::clamp, *this, {*low, *high});
+  else if (low) tracer::emit_pointwise_(Op::maximum, *this, {*low});
+  else tracer::emit_pointwise_(Op::minimum, *this, {*high});
+  return *this;
+}
+
+// ---- activations and others ------------------------------------------------------------------------------------------------
 Tensor Tensor::gelu(const std::string& approximate) const {
   if (approximate == "none") return gelu();
   if (approximate == "tanh") return gelu_tanh();
@@ -72,6 +172,70 @@ Tensor& Tensor::lerp_(const Tensor& end, const Scalar& w) {
   tracer::emit_pointwise_(Op::lerp, *this, {end, w});
   return *this;
 }
+Tensor& Tensor::lerp_(const Tensor& end, const Tensor& w) {
+  tracer::emit_pointwise_(Op::lerp, *this, {end, w});
+  return *this;
+}
+Tensor Tensor::softplus(const Scalar& beta, const Scalar& threshold) const {
+  const Tensor scaled_input = mul(beta);
+  return frit::where(scaled_input.gt(threshold), *this, scaled_input.softplus().div(beta));
+}
+Tensor Tensor::elu(const Scalar& alpha, const Scalar& scale, const Scalar& input_scale) const {
+  return frit::where(gt(Scalar(0)), mul(scale), mul(input_scale).expm1().mul(Scalar(alpha.to_double() * scale.to_double())));
+}
+Tensor Tensor::round(int64_t decimals) const {
+  if (!is_floating_point()) return clone();
+  const Scalar power(std::pow(10.0, double(std::abs(decimals))));
+  return decimals >= 0 ? mul(power).round().div(power) : div(power).round().mul(power);
+}
+Tensor celu(const Tensor& a, const Scalar& alpha) { return a.elu(alpha, 1.0, Scalar(1 / alpha.to_double())); }
+Tensor hardsigmoid(const Tensor& a) { return a.add(Scalar(3.0)).clamp(Scalar(0.0), Scalar(6.0)).div(Scalar(6.0)); }
+Tensor log_sigmoid(const Tensor& a) { return a.neg().softplus().neg(); }
+Tensor prelu(const Tensor& a, const Tensor& weight) {
+  Tensor w = weight;
+  if (weight.numel() != 1) {
+    const int64_t channels = a.dim() > 1 ? a.sizes()[1] : 1;
+    if (weight.dim() != 1 || weight.numel() != channels)
+      throw ShapeError("prelu: weights of shape " + shape_text(weight.sizes()) + " do not fit " + shape_text(a.sizes()) + ". Give one, or " + std::to_string(channels) + " (one per channel).");
+    Sizes e(size_t(a.dim()), 1);
+    e[1] = channels;
+    w = weight.reshape(e);
+  }
+  return frit::where(a.gt(Scalar(0)), a, a.mul(w));
+}
+Tensor threshold(const Tensor& a, const Scalar& threshold, const Scalar& value) { return frit::where(a.le(threshold), value, a).to(a.dtype()); }
+// The larger side is taken out, so that no square overflows; equal infinities and zeros have no quotient.
+Tensor hypot(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.abs(), y = b.abs(), high = x.maximum(y), low = x.minimum(y);
+  const Tensor plain = high.eq(Scalar(0)).logical_or(high.isinf());
+  const Tensor ratio = low.div(frit::where(plain, Scalar(1), high));
+  const Tensor infinite = x.isinf().logical_or(y.isinf());
+  return frit::where(infinite, Scalar(std::numeric_limits<double>::infinity()), high.mul(ratio.square().add(Scalar(1.0)).sqrt()));
+}
+Tensor xlogy(const Tensor& a, const Tensor& b) {
+  const Tensor nothing = a.eq(Scalar(0)).logical_and(b.isnan().logical_not());
+  return frit::where(nothing, Scalar(0.0), a.mul(frit::where(nothing, Scalar(1), b).log()));
+}
+Tensor logaddexp2(const Tensor& a, const Tensor& b) {
+  constexpr double log_2 = 0.69314718055994530942;
+  return a.mul(Scalar(log_2)).logaddexp(b.mul(Scalar(log_2))).div(Scalar(log_2));
+}
+Tensor logit(const Tensor& a, std::optional<double> eps) {
+  const Tensor p = eps ? a.clamp(Scalar(*eps), Scalar(1 - *eps)) : a;
+  return p.div(sub(Scalar(1.0), p)).log();
+}
+Tensor sinc(const Tensor& a) {
+  const Tensor zero = a.eq(Scalar(0)), x = frit::where(zero, Scalar(1.0), a).mul(Scalar(3.14159265358979323846));
+  return frit::where(zero, Scalar(1.0), x.sin().div(x));
+}
+Tensor heaviside(const Tensor& a, const Tensor& at_zero) {
+  return frit::where(a.eq(Scalar(0)), at_zero, frit::where(a.gt(Scalar(0)), Scalar(1), frit::where(a.isnan(), a, zeros_like(a))));
+}
+Tensor isposinf(const Tensor& a) { return a.isinf().logical_and(a.gt(Scalar(0))); }
+Tensor isneginf(const Tensor& a) { return a.isinf().logical_and(a.lt(Scalar(0))); }
+Tensor signbit(const Tensor& a) { return a.is_floating_point() ? frit::copysign(Scalar(1.0), a).lt(Scalar(0)) : a.lt(Scalar(0)); }
+Tensor fmax(const Tensor& a, const Tensor& b) { return frit::where(a.isnan(), b, frit::where(b.isnan(), a, a.maximum(b))); }
+Tensor fmin(const Tensor& a, const Tensor& b) { return frit::where(a.isnan(), b, frit::where(b.isnan(), a, a.minimum(b))); }
 Tensor Tensor::where(const Tensor& condition, const Tensor& other) const { return tracer::where(condition, *this, other); }
 Tensor where(const Tensor& c, const Tensor& a, const Tensor& b) { return tracer::where(c, a, b); }
 Tensor where(const Tensor& c, const Scalar& a, const Tensor& b) { return tracer::where(c, a, b); }
@@ -81,199 +245,18 @@ Tensor Tensor::addcmul(const Tensor& a, const Tensor& b, const Scalar& value) co
 Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, const Scalar& value) { return add_(a.mul(b).mul(value)); }
 Tensor Tensor::addcdiv(const Tensor& a, const Tensor& b, const Scalar& value) const { return add(a.mul(value).div(b)); }
 Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, const Scalar& value) { return add_(a.mul(value).div(b)); }
-Tensor Tensor::nan_to_num(double nan, std::optional<double> inf) const {
+Tensor Tensor::nan_to_num(std::optional<double> nan, std::optional<double> posinf, std::optional<double> neginf) const {
   if (!is_floating_point()) return clone();
   const double largest = dtype() == kFloat64 ? std::numeric_limits<double>::max() : dtype() == kFloat16 ? 65504.0 : dtype() == kBFloat16 ? 0x1.fep127 : double(std::numeric_limits<float>::max());
-  return tracer::nan_to_num(*this, nan, inf.value_or(largest));
-}
-
-// ---- reductions -----------------------------------------------------------------------------------------------------------
-namespace {
-Tensor reduced(ReduceOp op, const Tensor& t, OptionalIntArrayRef axes, bool keepdim, const char* name) {
-  return tracer::reduce(op, t, axis_mask(axes, t.dim(), name), keepdim);
-}
-Tensor typed(const Tensor& t, std::optional<Dtype> type) { return type ? t.to(*type) : t; }
-int64_t count_of(const Tensor& t, uint64_t mask) {
-  int64_t n = 1;
-  for (int64_t i = 0; i < t.dim(); ++i)
-    if (mask >> i & 1) n *= t.sizes()[i];
-  return n;
-}
-Tensor nothing_means_all(const Tensor& t, ReduceOp op, std::optional<int64_t> axis, bool keepdim, const char* name) {
-  if (axis) return tracer::reduce(op, t, axis_mask(IntArrayRef(*axis), t.dim(), name), keepdim);
-  return tracer::reduce(op, t, axis_mask(std::nullopt, t.dim(), name), keepdim);
-}
-void need_floating(const Tensor& t, const char* op) {
-  if (!t.is_floating_point()) throw DtypeError(std::string(op) + ": the tensor holds " + dtype_name(t.dtype()) + "; a floating type is needed. Convert with to(kFloat32).");
-}
-}  // namespace
-
-Tensor Tensor::sum(std::optional<Dtype> type) const { return sum(std::nullopt, false, type); }
-Tensor Tensor::sum(OptionalIntArrayRef axes, bool keepdim, std::optional<Dtype> type) const {
-  return reduced(ReduceOp::sum, typed(*this, type), axes, keepdim, "sum");
-}
-Tensor Tensor::mean(std::optional<Dtype> type) const { return mean(std::nullopt, false, type); }
-Tensor Tensor::mean(OptionalIntArrayRef axes, bool keepdim, std::optional<Dtype> type) const {
-  const Tensor t = typed(*this, type);
-  need_floating(t, "mean");
-  return t.sum(axes, keepdim).div(Scalar(double(count_of(t, axis_mask(axes, t.dim(), "mean")))));
-}
-Tensor Tensor::nansum() const { return frit::where(isnan(), Scalar(0), *this).sum(); }
-Tensor Tensor::prod() const { return reduced(ReduceOp::prod, *this, std::nullopt, false, "prod"); }
-Tensor Tensor::prod(int64_t axis, bool keepdim) const { return reduced(ReduceOp::prod, *this, IntArrayRef(axis), keepdim, "prod"); }
-Tensor Tensor::amax(IntArrayRef axes, bool keepdim) const { return reduced(ReduceOp::amax, *this, axes, keepdim, "amax"); }
-Tensor Tensor::amin(IntArrayRef axes, bool keepdim) const { return reduced(ReduceOp::amin, *this, axes, keepdim, "amin"); }
-Tensor Tensor::max() const { return reduced(ReduceOp::amax, *this, std::nullopt, false, "max"); }
-Tensor Tensor::min() const { return reduced(ReduceOp::amin, *this, std::nullopt, false, "min"); }
-namespace {
-// The values are those at the indices, so that gradients go to one element each, as in LibTorch.
-std::tuple<Tensor, Tensor> extreme_with_index(const Tensor& t, ReduceOp op, int64_t axis, bool keepdim, const char* name) {
-  if (t.dim() == 0) return {t.clone(), Tensor(tracer::full({}, 0, kInt64))};
-  const int a = wrap_axis(axis, t.dim(), name);
-  const Tensor index = tracer::reduce(op, t, uint64_t(1) << a, true), value = t.gather(a, index);
-  return keepdim ? std::tuple{value, index} : std::tuple{value.squeeze(a), index.squeeze(a)};
-}
-}  // namespace
-std::tuple<Tensor, Tensor> Tensor::max(int64_t axis, bool keepdim) const { return extreme_with_index(*this, ReduceOp::argmax, axis, keepdim, "max"); }
-std::tuple<Tensor, Tensor> Tensor::min(int64_t axis, bool keepdim) const { return extreme_with_index(*this, ReduceOp::argmin, axis, keepdim, "min"); }
-Tensor Tensor::argmax(std::optional<int64_t> axis, bool keepdim) const { return nothing_means_all(*this, ReduceOp::argmax, axis, keepdim, "argmax"); }
-Tensor Tensor::argmin(std::optional<int64_t> axis, bool keepdim) const { return nothing_means_all(*this, ReduceOp::argmin, axis, keepdim, "argmin"); }
-Tensor Tensor::any() const { return nothing_means_all(*this, ReduceOp::any, std::nullopt, false, "any"); }
-Tensor Tensor::any(int64_t axis, bool keepdim) const { return nothing_means_all(*this, ReduceOp::any, axis, keepdim, "any"); }
-Tensor Tensor::all() const { return nothing_means_all(*this, ReduceOp::all, std::nullopt, false, "all"); }
-Tensor Tensor::all(int64_t axis, bool keepdim) const { return nothing_means_all(*this, ReduceOp::all, axis, keepdim, "all"); }
-Tensor Tensor::var(bool unbiased) const { return var(std::nullopt, unbiased); }
-Tensor Tensor::var(OptionalIntArrayRef axes, bool unbiased, bool keepdim) const {
-  need_floating(*this, "var");
-  const int64_t n = count_of(*this, axis_mask(axes, dim(), "var"));
-  const Tensor centered = sub(mean(axes, true));
-  return centered.square().sum(axes, keepdim).div(Scalar(double(std::max<int64_t>(0, n - unbiased))));
-}
-Tensor Tensor::std(bool unbiased) const { return var(unbiased).sqrt(); }
-Tensor Tensor::std(OptionalIntArrayRef axes, bool unbiased, bool keepdim) const { return var(axes, unbiased, keepdim).sqrt(); }
-Tensor Tensor::norm(const Scalar& p) const { return norm(p, {}, false); }
-Tensor Tensor::norm(const Scalar& p, IntArrayRef axes, bool keepdim) const {
-  need_floating(*this, "norm");
-  const double power = p.to_double();
-  const OptionalIntArrayRef over = axes.empty() ? OptionalIntArrayRef() : OptionalIntArrayRef(axes);
-  if (power == 2) return square().sum(over, keepdim).sqrt();
-  if (power == 1) return abs().sum(over, keepdim);
-  if (power == std::numeric_limits<double>::infinity()) return abs().amax(axes, keepdim);
-  if (power == -std::numeric_limits<double>::infinity()) return abs().amin(axes, keepdim);
-  if (power == 0) return ne(Scalar(0)).to(dtype()).sum(over, keepdim);
-  return abs().pow(p).sum(over, keepdim).pow(Scalar(1 / power));
-}
-namespace {
-// The maximum to subtract: 0 where it is infinite, so that rows of -inf keep their value and +inf gives NaN or inf as it should.
-Tensor row_maximum(const Tensor& t, IntArrayRef axes) {
-  NoGradGuard no_grad;
-  return t.detach().amax(axes, true);
-}
-}  // namespace
-Tensor Tensor::logsumexp(IntArrayRef axes, bool keepdim) const {
-  need_floating(*this, "logsumexp");
-  if (dim() == 0) return clone();
-  const Tensor high = row_maximum(*this, axes), safe = frit::where(high.isfinite(), high, Scalar(0));
-  const Tensor total = sub(safe).exp().sum(axes, true).log().add(safe);
-  if (keepdim) return total;
-  Sizes e;
-  const uint64_t mask = axis_mask(axes, dim(), "logsumexp");
-  for (int64_t i = 0; i < dim(); ++i)
-    if (!(mask >> i & 1)) e.push_back(sizes()[i]);
-  return total.reshape(e);
-}
-// Half formats compute inside in float32 and round once.
-Tensor Tensor::softmax(int64_t axis, std::optional<Dtype> type) const {
-  const Tensor t = typed(*this, type);
-  need_floating(t, "softmax");
-  if (is_half(t.dtype())) return t.to(kFloat32).softmax(axis).to(t.dtype());
-  if (t.dim() == 0) return t.sub(t).exp();
-  const int64_t a = wrap_axis(axis, t.dim(), "softmax");
-  if (t.sizes()[a] == 0) return t.clone();
-  const Tensor e = t.sub(row_maximum(t, a)).exp();
-  return e.div(e.sum(a, true));
-}
-Tensor Tensor::log_softmax(int64_t axis, std::optional<Dtype> type) const {
-  const Tensor t = typed(*this, type);
-  need_floating(t, "log_softmax");
-  if (is_half(t.dtype())) return t.to(kFloat32).log_softmax(axis).to(t.dtype());
-  if (t.dim() == 0) return t.sub(t);
-  const int64_t a = wrap_axis(axis, t.dim(), "log_softmax");
-  if (t.sizes()[a] == 0) return t.clone();
-  const Tensor centered = t.sub(row_maximum(t, a));
-  return centered.sub(centered.exp().sum(a, true).log());
-}
-Tensor Tensor::trace() const {
-  if (dim() != 2) throw ShapeError("trace: the tensor has shape " + shape_text(sizes()) + ". A matrix is needed.");
-  return diagonal().sum();
-}
-Tensor Tensor::count_nonzero() const { return ne(Scalar(0)).sum(); }
-bool Tensor::equal(const Tensor& o) const { return sizes() == o.sizes() && eq(o).all().item<bool>(); }
-bool Tensor::allclose(const Tensor& o, double rtol, double atol, bool equal_nan) const {
-  if (!is_floating_point()) return eq(o).all().item<bool>();
-  const Tensor near = eq(o).logical_or(sub(o).abs().le(o.abs().mul(rtol).add(atol)).logical_and(o.isfinite()));
-  return (equal_nan ? near.logical_or(isnan().logical_and(o.isnan())) : near).all().item<bool>();
-}
-
-// ---- products ---------------------------------------------------------------------------------------------------------------
-namespace {
-void need_axes(const char* op, const Tensor& a, int64_t rank_a, const Tensor& b, int64_t rank_b) {
-  if (a.dim() != rank_a || b.dim() != rank_b)
-    throw ShapeError(std::string(op) + ": the operands have shapes " + shape_text(a.sizes()) + " and " + shape_text(b.sizes()) + "; " + std::to_string(rank_a) + " and " +
-                     std::to_string(rank_b) + " axes are needed. Use matmul, or reshape.");
-}
-}  // namespace
-Tensor Tensor::matmul(const Tensor& o) const {
-  cell_of(*this, "matmul"), cell_of(o, "matmul");
-  if (dim() == 0 || o.dim() == 0) throw ShapeError("matmul: the operands have shapes " + shape_text(sizes()) + " and " + shape_text(o.sizes()) + "; both need an axis. Use mul for numbers.");
-  if (dim() >= 2 && o.dim() >= 2) {
-    // One matrix for all batches: the batch axes join the rows, one large product instead of many small ones. The bits are the same.
-    if (dim() > 2 && o.dim() == 2 && is_contiguous() && numel() > 0) {
-      Sizes e = sizes().vec();
-      const Tensor flat = reshape({-1, e.back()});
-      if (flat.sizes()[0] != 1) {
-        e.back() = o.sizes()[1];
-        return Tensor(tracer::matmul(flat, o)).reshape(e);
-      }
-    }
-    return tracer::matmul(*this, o);
-  }
-  if (dim() == 1 && o.dim() == 1) return dot(o);
-  if (dim() == 1) return Tensor(tracer::matmul(unsqueeze(0), o)).squeeze(-2);
-  return Tensor(tracer::matmul(*this, o.unsqueeze(-1))).squeeze(-1);
-}
-Tensor Tensor::mm(const Tensor& o) const {
-  need_axes("mm", *this, 2, o, 2);
-  return tracer::matmul(*this, o);
-}
-Tensor Tensor::bmm(const Tensor& o) const {
-  need_axes("bmm", *this, 3, o, 3);
-  if (sizes()[0] != o.sizes()[0]) throw ShapeError("bmm: the batches of " + shape_text(sizes()) + " and " + shape_text(o.sizes()) + " differ. Use matmul to broadcast.");
-  return tracer::matmul(*this, o);
-}
-Tensor Tensor::mv(const Tensor& o) const {
-  need_axes("mv", *this, 2, o, 1);
-  return Tensor(tracer::matmul(*this, o.unsqueeze(1))).squeeze(1);
-}
-Tensor Tensor::dot(const Tensor& o) const {
-  need_axes("dot", *this, 1, o, 1);
-  return Tensor(tracer::matmul(unsqueeze(0), o.unsqueeze(1))).reshape({});
-}
-Tensor Tensor::outer(const Tensor& o) const {
-  need_axes("outer", *this, 1, o, 1);
-  return unsqueeze(1).mul(o);
-}
-Tensor Tensor::addmm(const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) const {
-  return scaled(a.mm(b), alpha).add(scaled(*this, beta));
-}
-Tensor baddbmm(const Tensor& t, const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha) {
-  return scaled(a.bmm(b), alpha).add(scaled(t, beta));
+  const double high = posinf.value_or(largest), low = neginf.value_or(-largest);
+  const Tensor t = tracer::nan_to_num(*this, nan.value_or(0), high);
+  return low == -high ? t : frit::where(isneginf(*this), Scalar(low), t);
 }
 
 Tensor dropout(const Tensor& a, double p, bool train) {
   if (!(p >= 0 && p <= 1)) throw ValueError("dropout: probability " + std::to_string(p) + " is not in [0, 1].");
   if (!train || p == 0) return a;
-  if (p == 1) return a.mul(Scalar(0.0));
+  if (p == 1) return frit::where(zeros({}, kBool), a, Scalar(0.0));  // not a product: infinities are dropped too
   const Tensor keep = Tensor(tracer::random_uniform(a.sizes().vec(), kFloat32)).ge(Scalar(p));
   return frit::where(keep, a.mul(Scalar(1 / (1 - p))), Scalar(0.0));
 }

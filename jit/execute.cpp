@@ -3,7 +3,9 @@
 #include "jit/execute.h"
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include "jit/execute_parts.h"
+#include "jit/tiers.h"
 #include "runtime/cpu.h"
 #include "runtime/error.h"
 #include "runtime/settings.h"
@@ -18,32 +20,49 @@ std::atomic<bool> interpret_all{false};
 
 const bool installed = [] {
   set_executor(&execute);
+  set_name_text(&axis_name);
+  set_eager_default(settings().mode == "eager");
+  if (settings().seed) set_random_seed(uint64_t(settings().seed));
   if (!cpu_info().generates_code()) interpret_all = true;
   return true;
 }();
 
-// Which nodes must be computed: those that a live handle shows or that write in place, what a later backward reads, and
-// what these need.
-std::vector<bool> needed_nodes(const Trace& t) {
-  const uint32_t count = uint32_t(t.nodes.size());
-  std::vector<bool> needed(count), reached(count);
-  for (uint32_t n = count; n-- > 0;) {
-    const Node& node = t.nodes[n];
-    if (t.owner[n] || (node.call.mode & in_place)) needed[n] = true;
-    if (t.owner[n] && node.result.flags & wants_grad) reached[n] = true;
-    const uint8_t saved = reached[n] ? row(node.call.op).saved : 0;
-    if (saved & Out) needed[n] = true;
-    for (int k = 0; k < t.input_count(n); ++k) {
-      const uint32_t in = t.input(n, k);
-      if (in == scalar_operand) continue;
-      if (needed[n] || (k < 3 && saved & (In0 << k))) needed[in] = true;
-      if (reached[n] && t.nodes[in].result.flags & wants_grad) reached[in] = true;
+// What must be real afterwards (what a live handle shows, what a later backward reads), and what must be computed for it;
+// writes in place always are.
+struct Work {
+  std::vector<bool> roots, needed;
+  explicit Work(const Trace& t) : roots(t.nodes.size()), needed(t.nodes.size()) {
+    const uint32_t count = uint32_t(t.nodes.size());
+    std::vector<bool> reached(count);
+    for (uint32_t n = count; n-- > 0;) {
+      const Node& node = t.nodes[n];
+      if (t.owner[n]) roots[n] = true;
+      if (t.owner[n] && node.result.flags & wants_grad) reached[n] = true;
+      const uint8_t saved = reached[n] ? row(node.call.op).saved : 0;
+      if (saved & Out) roots[n] = true;
+      if (roots[n] || (node.call.mode & in_place)) needed[n] = true;
+      for (int k = 0; k < t.input_count(n); ++k) {
+        const uint32_t in = t.input(n, k);
+        if (in == scalar_operand) continue;
+        if (k < 3 && saved & (In0 << k)) roots[in] = true;
+        if (needed[n] || roots[in]) needed[in] = true;
+        if (reached[n] && t.nodes[in].result.flags & wants_grad) reached[in] = true;
+      }
     }
   }
-  return needed;
-}
+};
 
-void run(Trace& t, uint32_t n) {
+}  // namespace
+
+void make_value(Trace& t, uint32_t n) {
+  if (t.value[n]) return;
+  const Call& call = t.nodes[n].call;
+  const RowKind kind = row(call.op).kind;
+  if (kind != RowKind::view && kind != RowKind::alias && call.op != Op::full)
+    throw InternalError(std::string("plan: the value of ") + op_name(call.op) + " is read before it is made\n" + text(t));
+  run_single(t, n);
+}
+void run_single(Trace& t, uint32_t n, bool pure) {
   Value* small[4];
   std::vector<Value*> many;
   const int count = t.input_count(n);
@@ -51,34 +70,49 @@ void run(Trace& t, uint32_t n) {
   if (count > 4) many.resize(count), inputs = many.data();
   for (int k = 0; k < count; ++k) {
     const uint32_t in = t.input(n, k);
+    if (in != scalar_operand) make_value(t, in);
     inputs[k] = in == scalar_operand ? nullptr : t.value[in];
   }
-  t.value[n] = run_node(t, n, inputs).leave();
+  if (t.value[n]) release(t.value[n]);
+  t.value[n] = run_node(t, n, inputs, pure).leave();
   t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
 }
-}  // namespace
 
 void set_interpreter_only(bool on) { interpret_all = on || !cpu_info().generates_code(); }
 bool interpreter_only() { return interpret_all; }
 
-void execute(Trace& t, const char*) {
+void execute(Trace& t, const char* cause) {
   const uint32_t count = uint32_t(t.nodes.size());
   frit::count(&Counters::flushes);
-  frit::count(&Counters::tier0_flushes);
   uint32_t ops = 0;
   for (uint32_t n = 0; n < count; ++n) ops += t.nodes[n].call.op != Op::leaf;
-  frit::count(&Counters::eager_ops, ops);
-  if (ops == 1) {  // eager mode
+  const Recorder& r = recorder();
+  if (r.eager || (ops == 1 && !r.foreground) || interpret_all) {
+    frit::count(&Counters::tier0_flushes);
+    frit::count(&Counters::eager_ops, ops);
+    const bool whole = ops == 1 || r.eager;
+    std::optional<Work> work;
+    if (!whole) work.emplace(t);
     for (uint32_t n = 0; n < count; ++n)
-      if (t.nodes[n].call.op != Op::leaf) run(t, n);
+      if (t.nodes[n].call.op != Op::leaf && (whole || work->needed[n])) run_single(t, n);
     return;
   }
-  const std::vector<bool> needed = needed_nodes(t);
+  const Work work(t);
+  const TraceKey key = make_key(t, work.roots);
+  const std::shared_ptr<Plan> plan = plan_for(t, key, work.needed, work.roots, r.foreground);
+  note_flush(cause, ops, plan ? 1 : 0);
+  if (plan) {
+    explain_run(*plan, t, key);
+    run_plan(plan, t, r.foreground ? CompileWhere::foreground : tier_settings().where);
+    return;
+  }
+  frit::count(&Counters::tier0_flushes);
+  frit::count(&Counters::eager_ops, ops);
   for (uint32_t n = 0; n < count; ++n)
-    if (needed[n] && t.nodes[n].call.op != Op::leaf) run(t, n);
+    if (work.needed[n] && t.nodes[n].call.op != Op::leaf && !t.value[n]) run_single(t, n);
 }
 
-ValueRef run_node(Trace& t, uint32_t n, Value* const* inputs) {
+ValueRef run_node(Trace& t, uint32_t n, Value* const* inputs, bool pure) {
   const Node& node = t.nodes[n];
   const RowKind kind = row(node.call.op).kind;
   if (kind == RowKind::view) {
@@ -87,7 +121,7 @@ ValueRef run_node(Trace& t, uint32_t n, Value* const* inputs) {
     return run_reshape_copy(t, n, *inputs[0]);
   }
   if (kind == RowKind::alias) return ValueRef::share(inputs[0]);
-  const bool writes = node.call.mode & in_place;
+  const bool writes = (node.call.mode & in_place) && !pure;
   if (writes) inputs[0]->storage->version.fetch_add(1, std::memory_order_relaxed);
   if (interpret_all) {
     ValueRef v = interpret(t, n, inputs);
@@ -96,14 +130,14 @@ ValueRef run_node(Trace& t, uint32_t n, Value* const* inputs) {
     return ValueRef::share(inputs[0]);
   }
   switch (kind) {
-    case RowKind::pointwise: return run_pointwise(t, n, inputs);
+    case RowKind::pointwise: return run_pointwise(t, n, inputs, writes);
     case RowKind::copy: return run_copy(t, n, *inputs[0]);
     case RowKind::source: return run_source(t, n);
     case RowKind::reduce: return run_reduce(t, n, *inputs[0]);
     case RowKind::product: return run_product(t, n, *inputs[0], *inputs[1]);
     case RowKind::cat: return run_cat(t, n, inputs);
     case RowKind::gather: return run_gather(t, n, *inputs[0], *inputs[1]);
-    case RowKind::scatter: return run_scatter(t, n, *inputs[0], *inputs[1], *inputs[2]);
+    case RowKind::scatter: return run_scatter(t, n, *inputs[0], *inputs[1], *inputs[2], writes);
     case RowKind::unslice: return run_unslice(t, n, *inputs[0]);
     case RowKind::flip: return run_flip(t, n, *inputs[0]);
     default: return interpret(t, n, inputs);  // scans, sorts: plain loops, nothing to generate

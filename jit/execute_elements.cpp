@@ -122,13 +122,12 @@ Value* result_for(const Trace& t, uint32_t n, Value* const* inputs, int count) {
 }  // namespace
 
 // ---- pointwise ---------------------------------------------------------------------------------------------------------
-ValueRef run_pointwise(Trace& t, uint32_t n, Value* const* inputs) {
+ValueRef run_pointwise(Trace& t, uint32_t n, Value* const* inputs, bool writes) {
   const Node& node = t.nodes[n];
   const OpRow& r = row(node.call.op);
   ElementSpec spec;
   spec.op = node.call.op, spec.compute = node.result.compute;
   ValueRef result, held[3];
-  const bool writes = node.call.mode & in_place;
   Value* in[3] = {inputs[0], r.inputs > 1 ? inputs[1] : nullptr, r.inputs > 2 ? inputs[2] : nullptr};
   if (writes) {
     result = ValueRef::share(inputs[0]);

@@ -81,11 +81,11 @@ ValueRef run_gather(Trace& t, uint32_t n, Value& in, Value& index) {
   return out;
 }
 
-ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& source) {
+ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& source, bool writes) {
   const Node& node = t.nodes[n];
   const int axis = int(node.call.attr);
   ValueRef out;
-  if (node.call.mode & in_place) {
+  if (writes) {
     out = ValueRef::share(&self);
   } else {
     out = ValueRef::take(new_value(self.dtype, self.extent, self.rank));

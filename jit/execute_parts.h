@@ -11,14 +11,14 @@ using tracer::ValueRef;
 
 ValueRef run_view(Trace& t, uint32_t n, Value& in);            // null when a reshape must copy
 ValueRef run_reshape_copy(Trace& t, uint32_t n, Value& in);
-ValueRef run_pointwise(Trace& t, uint32_t n, Value* const* inputs);
+ValueRef run_pointwise(Trace& t, uint32_t n, Value* const* inputs, bool writes);  // writes: inputs[0], in place
 ValueRef run_copy(Trace& t, uint32_t n, Value& in);
 ValueRef run_source(Trace& t, uint32_t n);
 ValueRef run_reduce(Trace& t, uint32_t n, Value& in);
 ValueRef run_product(Trace& t, uint32_t n, Value& a, Value& b);
 ValueRef run_cat(Trace& t, uint32_t n, Value* const* inputs);
 ValueRef run_gather(Trace& t, uint32_t n, Value& in, Value& index);
-ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& source);
+ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& source, bool writes);
 ValueRef run_unslice(Trace& t, uint32_t n, Value& in);
 ValueRef run_flip(Trace& t, uint32_t n, Value& in);
 

@@ -40,7 +40,7 @@ scalar::Function element_function(const ElementSpec& s) {
   scalar::Builder b;
   const Dtype number = tracer::Category(s.category) == tracer::Category::floating ? Dtype::Float64 : Dtype::Int64;
   switch (s.op) {
-    case Op::copy: return b.finish({scalar::convert(b.input(0, compute_dtype(s.memory[1])), s.compute)});
+    case Op::copy: return tracer::copy_function(s.memory[1], s.memory[0]);
     case Op::full: return b.finish({b.param(0, s.compute)});
     case Op::arange: {
       const scalar::Expr index = scalar::convert(b.input(0, Dtype::Int64), number);

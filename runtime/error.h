@@ -15,6 +15,7 @@ struct IndexError : Error { using Error::Error; };       // a dimension or index
 struct ValueError : Error { using Error::Error; };       // an argument with a wrong value
 struct AutogradError : Error { using Error::Error; };    // gradients: overwritten saved tensors, missing graphs
 struct OutOfMemoryError : Error { using Error::Error; };
+struct RecompileError : Error { using Error::Error; };   // more compiles than a RecompileGuard allows
 struct FileError : Error { using Error::Error; };        // missing, damaged or hostile files
 struct InternalError : std::logic_error { using std::logic_error::logic_error; };
 

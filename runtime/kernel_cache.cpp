@@ -68,6 +68,15 @@ std::shared_ptr<void> KernelCache::find_or_create(std::string_view key, const st
   s.filled.notify_all();
   return made;
 }
+std::shared_ptr<void> KernelCache::find(std::string_view key) {
+  State& s = *state_;
+  const std::lock_guard hold(s.lock);
+  const auto at = s.index.find(key);
+  if (at == s.index.end() || !at->second->value) return nullptr;
+  s.slots.splice(s.slots.begin(), s.slots, at->second);
+  ++s.stats.hits;
+  return s.slots.front().value;
+}
 void KernelCache::clear() {
   const std::lock_guard hold(state_->lock);
   for (auto at = state_->slots.begin(); at != state_->slots.end();)

@@ -20,6 +20,7 @@ class KernelCache {
   // The entry for the key; when there is none, `create` is called by one thread while others that want the same key wait.
   // An exception of create reaches its caller; the next who asks tries again.
   std::shared_ptr<void> find_or_create(std::string_view key, const std::function<std::shared_ptr<void>()>& create);
+  std::shared_ptr<void> find(std::string_view key);  // null when there is none, or it is being made
   void clear();
   KernelCacheStats stats() const;
 

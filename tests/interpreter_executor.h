@@ -19,6 +19,17 @@ inline void store(Value& to, const Value& contiguous) {
   to.storage->version.fetch_add(1);
 }
 
+// The same elements with the strides that the recorder predicts: in the order of the first operand of these extents.
+inline Value* in_order(Value& made, const std::vector<Value*>& in) {
+  for (const Value* v : in) {
+    if (!v || v->rank != made.rank || !std::equal(v->extent, v->extent + v->rank, made.extent)) continue;
+    Value* ordered = new_value_ordered(made.dtype, made.extent, made.rank, *v);
+    store(*ordered, made);
+    return ordered;
+  }
+  retain(&made);
+  return &made;
+}
 inline Value* interpret_node(Trace& t, uint32_t n) {
   std::vector<Value*> in;
   for (int k = 0; k < t.input_count(n); ++k) in.push_back(t.input(n, k) == scalar_operand ? nullptr : t.value[t.input(n, k)]);
@@ -29,7 +40,7 @@ inline Value* interpret_node(Trace& t, uint32_t n) {
   }
   if (kind != RowKind::alias) {
     ValueRef made = interpret(t, n, in.data());
-    if (!(call.mode & in_place)) return made.leave();
+    if (!(call.mode & in_place)) return kind == RowKind::pointwise || (kind == RowKind::copy && !call.attr) ? in_order(*made, in) : made.leave();
     store(*in[0], *made);
   }
   retain(in[0]);

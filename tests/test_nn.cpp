@@ -228,7 +228,7 @@ TEST_CASE("nn: Sequential calls any mix of modules in turn") {
   for (auto& m : *net) count += !m.is_empty();
   CHECK(count == 5);
 
-  nn::Sequential both(TwoInputs(), nn::Tanh());
+  nn::Sequential both{TwoInputs(), nn::Tanh()};
   check_close(both->forward(x, x), values((x * x).tanh()), 0);
   CHECK_THROWS_WITH(both->forward(x), Contains("TwoInputs") && Contains("does not take 1 tensors"));
   CHECK_THROWS_WITH(nn::Sequential()->forward(x), Contains("empty Sequential"));
@@ -338,6 +338,7 @@ TEST_CASE("nn: Embedding picks rows, and its padding row gets no gradient") {
   CHECK(autograd::gradcheck([&](const auto& in) { return autograd::variable_list{F::embedding(at, in[0])}; }, {random({4, 3})}));
   CHECK_THROWS_WITH(table(at.to(kFloat32)), Contains("embedding") && Contains("float32") && Contains("int64"));
   CHECK_THROWS_AS(F::embedding(tensor({4}, kInt64), random({4, 3})), IndexError);
+  CHECK_THROWS_AS(F::embedding(tensor({-1}, kInt64), random({4, 3})), IndexError);
   CHECK_THROWS_WITH(nn::Embedding(nn::EmbeddingOptions(4, 3).padding_idx(4)), Contains("padding_idx 4"));
 }
 
@@ -599,7 +600,8 @@ TEST_CASE("nn: cross_entropy at its edges") {
   const auto g = values(y.grad());
   for (size_t i = 3; i < 6; ++i) CHECK(g[i] == 0);
   check_close(F::cross_entropy(tensor({1000., 0., -1000.}, kFloat64).reshape({1, 3}), tensor({2}, kInt64)), {2000});
-  CHECK_THROWS_WITH(F::cross_entropy(x, tensor({0, 3}, kInt64)), Contains("cross_entropy") && Contains("0 to 2"));
+  CHECK_THROWS_WITH(F::cross_entropy(x, tensor({0, 3}, kInt64)), Contains("cross_entropy: the target 3") && Contains("0 to 2"));
+  CHECK_THROWS_WITH(frit::nll_loss(x, tensor({-1, 1}, kInt64)), Contains("nll_loss: the target -1"));
   CHECK_THROWS_AS(F::cross_entropy(x, tensor({0, -1}, kInt64)), IndexError);
   CHECK_THROWS_WITH(F::cross_entropy(x, tensor({0}, kInt64)), Contains("cross_entropy") && Contains("[2, 3]") && Contains("[1]") && Contains("shape [2]"));
   CHECK_THROWS_WITH(F::cross_entropy(x, random({2})), Contains("float64") && Contains("int64"));

@@ -36,6 +36,8 @@ void check_same(const Trace& a, const Trace& b) {
   CHECK(a.lists == b.lists);
   CHECK(a.extent == b.extent);
   CHECK(a.parent == b.parent);
+  CHECK(a.derived == b.derived);
+  CHECK(a.name == b.name);
   CHECK(a.joins == b.joins);
 }
 void check_round_trip(const Trace& t) {
@@ -149,7 +151,9 @@ TEST_CASE("trace text: what the recorder would not write") {
       [](Trace& t) { t.args.push_back(5), t.args.push_back(~0ull); },
       [](Trace& t) { t.lists.push_back(1), t.lists.push_back(999); },
       [](Trace& t) { t.lists.insert(t.lists.begin(), {4, 0}), t.nodes[5].call.in[0] = 2; },
-      [](Trace& t) { t.new_size(9), t.new_size(10); },
+      [](Trace& t) { t.new_size(9), t.new_size(10, true); },
+      [](Trace& t) { t.derived[2] = 1; },
+      [](Trace& t) { t.name[2] = 1, t.name[3] = 65535; },
       [](Trace& t) { t.nodes[2].call.attr = 12345; },
       [](Trace& t) { t.nodes[2].call.kind = 0x55; },
       [](Trace& t) { t.nodes[4].call.attr = 9; },
@@ -303,6 +307,9 @@ TEST_CASE("trace text: errors name the line and what was expected") {
       {"%2 = neg f32[s2:4, 3] %0", "expected 0, 1 or a size id, found \"3]"},
       {"%2 = neg f32[s2:-4] %0", "expected an extent"},
       {"%2 = neg f32[s70000:4] %0", "expected a size id from 2"},
+      {"%2 = neg f32[s2*:4] %0", "expected s2 as it was before"},
+      {"%2 = neg f32[s2:4@1] %0", "expected s2 as it was before"},
+      {"%2 = neg f32[s2:4@0] %0", "expected the number of an axis name"},
       {"%2 = neg f32[s1:1] %0", "expected a size id from 2"},
       {"%2 = neg f32[1, 1, 1, 1, 1, 1, 1, 1, 1] %0", "expected \"]\" after 8 extents"},
       {"%2 = neg f32[s2:4, s3:5] %2", "expected an earlier node, found \"2\""},
@@ -446,11 +453,11 @@ TEST_CASE("verifier: faults in order, arguments and size ids") {
       "%2 = mul f32[s2:4, s3:6] %0, %1 joins=2\n"
       "%3 = slice f32[s6:2, s3:6] %2 (1, 2, 2) axis=0\n"
       "%4 = select f32[s3:6] %3 (1) axis=0\n"
-      "%5 = reshape f32[s7:3, s8:8] %2 (3, 8) groups=[0, 0] -> [0, 0]\n"
+      "%5 = reshape f32[s7*:3, s8*:8] %2 (3, 8) groups=[0, 0] -> [0, 0]\n"
       "%6 = diagonal f32[s9:3] %2 (3, 3) axes=[0, 1]\n"
       "%7 = undiagonal f32[s10:5, s11:3] %6 (-2, 5, 3) axes=[0, 1]\n"
       "%8 = unslice f32[s12:8, s3:6] %0 (1, 2, 8) axis=0\n"
-      "%9 = cat f32[s13:8, s3:6] [%0, %1] axis=0\n"
+      "%9 = cat f32[s13*:8, s3:6] [%0, %1] axis=0\n"
       "%10 = permute f32[s3:6, s2:4] %0 axes=[1, 0]\n"
       "%11 = mul f32[s6:2, s3:6] %3, 3.0 in_place\n"
       "%12 = write_view f32[s2:4, s3:6] %2, %11 (slice, 0, 3, 1, 2, 2) in_place\n"
@@ -462,14 +469,14 @@ TEST_CASE("verifier: faults in order, arguments and size ids") {
       {"(1, 2, 2) axis=0\n", "(0, 3, 1) axis=0\n", "axis 0 should be size id"},
       {"%3 (1) axis=0", "%3 (2) axis=0", "the index is out of range"},
       {"(3, 8) groups", "(3, 7) groups", "a group of axes changes its number of elements"},
-      {"s7:3, s8:8] %2 (3, 8)", "s7:8, s8:3] %2 (3, 8)", "axis 0 should be size id 7 of extent 3"},
+      {"s7*:3, s8*:8] %2 (3, 8)", "s7*:8, s8*:3] %2 (3, 8)", "axis 0 should be size id 7 of extent 3"},
       {"[0, 0] -> [0, 0]", "[0, 1] -> [0, 1]", "a group of axes changes its number of elements"},
       {"(3, 3) axes=[0, 1]", "(2, 3) axes=[0, 1]", "the diagonal's length is wrong"},
       {"(3, 3) axes=[0, 1]", "(3, 3) axes=[0, 0]", "the two axes are not two"},
       {"(-2, 5, 3)", "(-2, 4, 3)", "the diagonal's length is wrong"},
       {"%0 (1, 2, 8)", "%0 (2, 2, 8)", "the slice is out of range"},
-      {"s13:8, s3:6] [%0, %1]", "s13:9, s3:6] [%0, %1]", "axis 0 should be size id 13 of extent 8"},
-      {"s13:8, s3:6] [%0, %1]", "s13:8, s5:6] [%0, %1]", "axis 1 should be size id 3"},
+      {"s13*:8, s3:6] [%0, %1]", "s13*:9, s3:6] [%0, %1]", "axis 0 should be size id 13 of extent 8"},
+      {"s13*:8, s3:6] [%0, %1]", "s13*:8, s5:6] [%0, %1]", "axis 1 should be size id 3"},
       {"[%0, %1] axis=0", "[%0, %1] axis=2", "the axis is out of range"},
       {"[%0, %1] axis=0", "[%0, %4] axis=0", "its shape rule refuses it"},
       {"[%0, %1] axis=0", "[] axis=0", "the list of operands"},
@@ -483,6 +490,8 @@ TEST_CASE("verifier: faults in order, arguments and size ids") {
       {"%2 (3, 8) groups", "%2 (3, 8) sizes=12 groups", "the count of size ids is wrong"},
       {"join s4 = s2", "size s14:5\njoin s4 = s2", "there are size ids that no node makes"},
       {"join s5 = s3\n", "join s7 = s6\n", "expected a join"},
+      {"s13*:8", "s13:8", "size id s13 should be derived"},
+      {"s9:3]", "s9*:3]", "size id s9 should not be derived"},
       {"join s5 = s3\n", "join s12 = s8\n", "size id s5 should be joined with s3"},
       {"%3, 3.0 in_place", "%3, 3.0 in_place grad", "it should not want a gradient"},
       {"%0, %1 joins=2", "%0, %1 joins=2 compute=f64", "it should compute in float32"},
@@ -512,6 +521,8 @@ TEST_CASE("verifier: faults in order, arguments and size ids") {
       {[](Trace& t) { std::swap(t.nodes[2], t.nodes[3]); }, "an operand does not come before its node"},
       {[](Trace& t) { t.extent[4] = 5; }, "was joined with another extent"},
       {[](Trace& t) { t.extent[6] = 1; }, "has an extent below 2"},
+      {[](Trace& t) { t.derived.clear(); }, "the size ids' tables differ in length"},
+      {[](Trace& t) { t.name.push_back(0); }, "the size ids' tables differ in length"},
       {[](Trace& t) { t.extent[0] = 2; }, "size ids 0 and 1"},
       {[](Trace& t) { t.parent[3] = 5; }, "no earlier size id"},
       {[](Trace& t) { t.parent[5] = 1; }, "no earlier size id"},

@@ -166,7 +166,7 @@ void move(const Value& to, const Layout& to_layout, const Value& from, const Lay
     char* const p = to_data + write.offset() * to_size;
     const char* const q = from_data + read.offset() * from_size;
     if (to.dtype == from.dtype) std::memcpy(p, q, size_t(to_size));
-    else store_word(p, to.dtype, convert_word(load_word(q, from.dtype), from_compute, to_compute));
+    else store_word(p, to.dtype, copied_word(load_word(q, from.dtype), from_compute, to_compute));
   }
 }
 

@@ -74,21 +74,46 @@ template <class M> M accumulate(M to, M source) {
 }
 }  // namespace
 
-// In Float64 from the left, rounded at each element; integers wrap in Int64.
+// In Float64 from the left, rounded at each element; integers wrap in Int64. Lines whose elements lie apart go together, a
+// row of them at a time, so that memory is read in order.
 void scan(const Evaluation& e) {
+  constexpr size_t most = 64;
+  struct Line { int64_t read, write; };
+  std::vector<Line> lines;
+  int64_t read_step = 0, write_step = 0, count = 0;
+  for_each_line(e, [&](int64_t read, int64_t rs, int64_t write, int64_t ws, int64_t n) {
+    lines.push_back({read, write});
+    read_step = rs, write_step = ws, count = n;
+  });
+  const bool product = e.call().op == Op::cumprod;
   dispatch(e.in(0).dtype, [&]<class M>(M) {
     using T = ComputeType<M>;
     using Out = std::conditional_t<std::is_floating_point_v<T>, M, int64_t>;
+    using Total = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
     const M* const in = static_cast<const M*>(e.in(0).storage->data);
     Out* const out = static_cast<Out*>(e.out.storage->data);
-    for_each_line(e, [&](int64_t read, int64_t read_step, int64_t write, int64_t write_step, int64_t count) {
-      std::conditional_t<std::is_floating_point_v<T>, double, uint64_t> total = 0;
-      for (int64_t i = 0; i < count; ++i) {
-        total += T(in[read + i * read_step]);
-        if constexpr (std::is_floating_point_v<T>) out[write + i * write_step] = Out(T(total));
-        else out[write + i * write_step] = int64_t(total);
+    const auto step = [&](Total total, const Line& line, int64_t i) {
+      const Total v = Total(T(in[line.read + i * read_step]));
+      total = product ? total * v : total + v;
+      if constexpr (std::is_floating_point_v<T>) out[line.write + i * write_step] = Out(T(total));
+      else out[line.write + i * write_step] = int64_t(total);
+      return total;
+    };
+    const Total start = product ? 1 : 0;
+    if (read_step == 1) {
+      for (const Line& line : lines) {
+        Total total = start;
+        for (int64_t i = 0; i < count; ++i) total = step(total, line, i);
       }
-    });
+      return;
+    }
+    for (size_t first = 0; first < lines.size(); first += most) {
+      const size_t here = std::min(most, lines.size() - first);
+      Total total[most];
+      std::fill_n(total, here, start);
+      for (int64_t i = 0; i < count; ++i)
+        for (size_t k = 0; k < here; ++k) total[k] = step(total[k], lines[first + k], i);
+    }
   });
 }
 

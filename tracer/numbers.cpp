@@ -9,6 +9,19 @@ uint64_t convert_word(uint64_t w, Dtype from, Dtype to) {
     return dispatch_compute(to, [&]<class T>(T) { return value_word(convert_value<T>(word_value<F>(w))); });
   });
 }
+uint64_t copied_word(uint64_t w, Dtype from, Dtype to) {
+  return dispatch_compute(from, [&]<class F>(F) {
+    return dispatch_compute(to, [&]<class T>(T) {
+      const F v = word_value<F>(w);
+      if constexpr (std::is_floating_point_v<F> && std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        if (v != v) return value_word(T(0));
+        if (v >= F(std::numeric_limits<T>::max())) return value_word(std::numeric_limits<T>::max());
+        if (v <= F(std::numeric_limits<T>::min())) return value_word(std::numeric_limits<T>::min());
+      }
+      return value_word(convert_value<T>(v));
+    });
+  });
+}
 uint64_t number_word(uint64_t argument, Category c, Dtype d) {
   return convert_word(argument, c == Category::floating ? Dtype::Float64 : c == Category::integer ? Dtype::Int64 : Dtype::Bool, d);
 }

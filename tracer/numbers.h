@@ -56,6 +56,7 @@ template <class To, class From> To convert_value(From v) {
 }
 
 uint64_t convert_word(uint64_t w, Dtype from, Dtype to);           // half formats stand for Float32
+uint64_t copied_word(uint64_t w, Dtype from, Dtype to);            // what the copy row makes of it: copy_function (op_table.h)
 uint64_t number_word(uint64_t argument, Category c, Dtype d);      // a bound number as a word of d's compute type
 uint64_t load_word(const void* element, Dtype d);
 void store_word(void* element, Dtype d, uint64_t w);               // w: of d's compute type; rounds to a half format

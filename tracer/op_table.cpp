@@ -2,6 +2,7 @@
 // that are no scalar functions of their own stand here.
 #include "tracer/op_table.h"
 #include <cstring>
+#include <limits>
 #include "tracer/scalar_math.h"
 #include "tracer/var.h"
 
@@ -101,6 +102,22 @@ scalar::Function pointwise_function(Op op, Dtype compute) {
   const scalar::Expr first = operand(0), second = r.inputs > 1 ? operand(1) : first, third = r.inputs > 2 ? operand(2) : first;
   const scalar::Expr result = r.expression(first, second, third);
   return b.finish({widened ? scalar::convert(result, Dtype::Bool) : result});
+}
+
+scalar::Function copy_function(Dtype from, Dtype to) {
+  scalar::Builder b;
+  const scalar::Expr a = b.input(0, compute_dtype(from)), plain = scalar::convert(a, compute_dtype(to));
+  if (!is_floating(from) || !is_integral(to)) return b.finish({plain});
+  return dispatch(to, [&]<class T>(T) {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      constexpr T high = std::numeric_limits<T>::max(), low = std::numeric_limits<T>::min();
+      const auto number = [&](T v) { return b.bits(uint64_t(int64_t(v)), to); };
+      const scalar::Expr within = scalar::select(a <= double(low), number(low), plain);
+      return b.finish({scalar::select(a != a, number(0), scalar::select(a >= double(high), number(high), within))});
+    } else {
+      return b.finish({plain});
+    }
+  });
 }
 
 }  // namespace frit::tracer

@@ -36,5 +36,7 @@ Op find_op(const char* name);  // Op::count when there is none
 
 // The row's expression over `compute` (inputs 0, 1, 2; `where`'s first is Bool).
 scalar::Function pointwise_function(Op op, Dtype compute);
+// What `copy` makes of an element: scalar.h's convert, but a float beyond an integer type becomes its nearest number, and NaN 0.
+scalar::Function copy_function(Dtype from, Dtype to);
 
 }  // namespace frit::tracer

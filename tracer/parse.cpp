@@ -152,14 +152,18 @@ SizeId Parser::size_name(Scanner& s) {
 SizeId Parser::size(Scanner& s) {
   if (s.peek() != 's') return s.integer<SizeId>("0, 1 or a size id", 0, 1);
   const SizeId id = size_name(s);
+  const bool derived = s.accept("*");
   s.expect(":");
   const int64_t extent = s.integer<int64_t>("an extent below 2^60", 0, (int64_t(1) << 60) - 1);
+  const uint16_t name = s.accept("@") ? s.integer<uint16_t>("the number of an axis name", 1, UINT16_MAX) : 0;
   if (id >= t_.extent.size()) {
     known_.resize(size_t(id) + 1);
+    t_.derived.resize(size_t(id) + 1), t_.name.resize(size_t(id) + 1);
     while (t_.extent.size() <= id) t_.parent.push_back(SizeId(t_.extent.size())), t_.extent.push_back(0);
   }
   if (known_[id] && t_.extent[id] != extent) s.fail("the extent " + std::to_string(t_.extent[id]) + " that s" + std::to_string(id) + " had before");
-  known_[id] = true, t_.extent[id] = extent;
+  if (known_[id] && (t_.derived[id] != derived || t_.name[id] != name)) s.fail("s" + std::to_string(id) + " as it was before, with or without \"*\" and name, before this");
+  known_[id] = true, t_.extent[id] = extent, t_.derived[id] = derived, t_.name[id] = name;
   return id;
 }
 void Parser::result(Scanner& s, Result& r) {

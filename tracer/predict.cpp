@@ -50,6 +50,14 @@ void predict(const Trace& t, uint32_t n, Value& out) {
 }
 }  // namespace
 
+Strides predict_strides(const Trace& t, uint32_t n) {
+  Value v{};
+  predict(t, n, v);
+  Strides s{};
+  std::copy_n(v.stride, v.rank, s.stride);
+  s.contiguous = v.contiguous();
+  return s;
+}
 Strides strides_of(Cell* c) {
   Strides l{};
   if (c->value) {
@@ -58,11 +66,7 @@ Strides strides_of(Cell* c) {
     return l;
   }
   shape_of(c);  // throws when poisoned
-  Value v{};
-  predict(*c->trace, c->node, v);
-  std::copy_n(v.stride, v.rank, l.stride);
-  l.contiguous = v.contiguous();
-  return l;
+  return predict_strides(*c->trace, c->node);
 }
 
 }  // namespace frit::tracer

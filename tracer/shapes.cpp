@@ -42,8 +42,15 @@ struct Rule {
     if (a == b) return a;
     if (extent(a) != extent(b)) fail(why, remedy);
     if (a < 2) return a;
+    if (t.has_names) require_names(a, b);
     t.join(a, b);
     return std::min(a, b);
+  }
+  // Axes that must be equal may not have different names: a swapped [B, L, D] is caught even where the extents agree.
+  void require_names(SizeId a, SizeId b) const {
+    const uint16_t x = t.name_of(a), y = t.name_of(b);
+    if (x && y && x != y)
+      fail("axis \"" + name_text(x) + "\" meets axis \"" + name_text(y) + "\"", "Axes with different names do not match; a transpose may be missing, or rename with named().");
   }
   void copy(const Result& from) const {
     out.rank = from.rank;

@@ -7,7 +7,8 @@
 //   %4 = add f32[s2:64] %3, 2.0 grad in_place
 //   join s4 = s3
 //
-// After the op stand the result's dtype and extents (0, 1, or size id and extent), the operands (%n; a number: 2.0, 2, true,
+// After the op stand the result's dtype and extents (0, 1, or size id and extent; s5*:6 is derived from others, s5:6@1 has the
+// axis name of that number), the operands (%n; a number: 2.0, 2, true,
 // or its bits when no decimal gives them, floating:0x…), other arguments in parentheses, and what differs from the usual:
 //   axis= axes= groups= contiguous keepdim descending   attr and kind, by their form (call_form.h); attr=0x… kind=n else
 //   no_grad in_place new_leaf (mode=n)   grad (flags=n)   compute=dtype   at=n list=n: slots   sizes=n joins=n: made so far
@@ -43,6 +44,12 @@ template <class F> std::string joined(int count, F f) {
   return s;
 }
 
+std::string size_text(const Trace& t, size_t s) {
+  if (s < 2) return std::to_string(s);
+  if (s >= t.extent.size() || s >= t.derived.size() || s >= t.name.size()) return "s" + std::to_string(s) + ":?";
+  return "s" + std::to_string(s) + (t.derived[s] ? "*:" : ":") + std::to_string(t.extent[s]) + (t.name[s] ? "@" + std::to_string(t.name[s]) : "");
+}
+
 // One node; `known` tells which of its parts can be read.
 struct Printer {
   const Trace& t;
@@ -56,10 +63,6 @@ struct Printer {
 
   uint64_t word(size_t k) const { return t.args[call.arg + k]; }
   static std::string dtype(Dtype d) { return size_t(d) < dtype_count ? dtype_short_name(d) : "dtype" + std::to_string(int(d)); }
-  std::string size(SizeId s) const {
-    if (s < 2) return std::to_string(s);
-    return "s" + std::to_string(s) + ":" + (s < t.extent.size() ? std::to_string(t.extent[s]) : "?");
-  }
   static std::string node(uint32_t k) { return k == no_node ? "_" : "%" + std::to_string(k); }
   std::string operands() const {
     if (row(call.op).inputs < 0) {
@@ -151,7 +154,7 @@ struct Printer {
   }
   std::string line(size_t bound, size_t bound_lists, uint32_t sizes, uint32_t joins) const {
     std::string s = "%" + std::to_string(n) + " = " + (known ? op_name(call.op) : "op" + std::to_string(int(call.op))) + " " + dtype(result.dtype) +
-                    "[" + joined(rank, [&](int i) { return size(result.size[i]); }) + "]";
+                    "[" + joined(rank, [&](int i) { return size_text(t, result.size[i]); }) + "]";
     if (known) {
       const std::string in = operands();
       s += (in.empty() ? "" : " " + in) + arguments() + attribute() + kind() + modes();
@@ -216,7 +219,7 @@ std::string text(const Trace& t) {
   l.words_until(t.args.size());
   l.nodes_until(t.lists.size());
   for (size_t s = 2; s < t.extent.size(); ++s)
-    if (!shown[s]) l.out += "size s" + std::to_string(s) + ":" + std::to_string(t.extent[s]) + "\n";
+    if (!shown[s]) l.out += "size " + size_text(t, s) + "\n";
   for (size_t s = 2; s < t.parent.size(); ++s)
     if (t.parent[s] != s) l.out += "join s" + std::to_string(s) + " = s" + std::to_string(t.parent[s]) + "\n";
   return l.out;

@@ -14,6 +14,7 @@ namespace {
 std::atomic<uint64_t> next_instance{1}, next_order{1};
 Executor executor = nullptr;
 std::atomic<bool> eager_default{true};
+NameText names_to_text = nullptr;
 
 // Free lists of dead objects, one per thread. Objects move between threads freely: a list only holds dead ones.
 template <class T> struct Pool {
@@ -125,6 +126,8 @@ void Trace::clear() {
   extent.assign({0, 1});
   parent.assign({0, 1});
   derived.assign({0, 0});
+  name.assign({0, 0});
+  has_names = false;
   joins = 0;
   order = ~0ull;
   instance = next_instance.fetch_add(1, std::memory_order_relaxed);
@@ -167,6 +170,7 @@ SizeId Trace::new_size(int64_t e, bool is_derived) {
   extent.push_back(e);
   parent.push_back(SizeId(parent.size()));
   derived.push_back(is_derived);
+  name.push_back(0);
   return SizeId(extent.size() - 1);
 }
 void Trace::join(SizeId a, SizeId b) {  // the smaller names the class
@@ -174,11 +178,40 @@ void Trace::join(SizeId a, SizeId b) {  // the smaller names the class
   if (a == b) return;
   if (a > b) std::swap(a, b);
   parent[b] = a;
+  if (!name[a]) name[a] = name[b];
   ++joins;
+}
+
+// ---- axis names -----------------------------------------------------------------------------------------------------
+std::vector<uint16_t> axis_names(Cell* c) {
+  std::vector<uint16_t> names(size_t(rank_of(c)));
+  for (size_t i = 0; i < names.size(); ++i) names[i] = c->value ? c->value->name[i] : c->trace->name_of(c->trace->nodes[c->node].result.size[i]);
+  return names;
+}
+Var with_names(const Var& a, const std::vector<uint16_t>& names) {
+  // A view with ids of its own, so that only what follows from it carries the names.
+  Recorder& r = recorder();
+  const Sizes e = sizes_of(a);
+  Call call{.op = Op::expand, .attr = e.size()};
+  call.in[0] = r.node_of(a.cell());
+  call.arg = r.bind(e.data(), e.size());
+  const uint32_t n = r.emit(call);
+  Trace& t = *r.open;
+  for (size_t i = 0; i < names.size(); ++i) {
+    SizeId& s = t.nodes[n].result.size[i];
+    if (s < 2) continue;
+    s = t.new_size(e[i]);
+    t.name[s] = names[i];
+    t.has_names |= names[i] != 0;
+  }
+  t.nodes[n].result.size_end = uint16_t(t.extent.size());
+  return r.finish_view(n, a.cell());
 }
 
 // ---- recording ----------------------------------------------------------------------------------------------------
 void set_executor(Executor e) { executor = e; }
+void set_name_text(NameText f) { names_to_text = f; }
+const std::string& name_text(uint16_t name) { return names_to_text(name); }
 void set_eager_default(bool on) { eager_default = on; }
 
 Recorder& recorder() {
@@ -255,7 +288,10 @@ uint32_t Recorder::enter(Cell* c) {
   Node n;
   n.call = call;
   n.result = Result{v.dtype, v.rank, uint8_t(wants_gradient(c) ? wants_grad : 0), v.dtype, 0, 0, {}, nullptr};
-  for (int i = 0; i < v.rank; ++i) n.result.size[i] = t.new_size(v.extent[i]);
+  for (int i = 0; i < v.rank; ++i) {
+    const SizeId s = n.result.size[i] = t.new_size(v.extent[i]);
+    if (v.name[i] && s >= 2) t.name[s] = v.name[i], t.has_names = true;
+  }
   n.result.size_end = uint16_t(t.extent.size()), n.result.join_end = uint16_t(t.joins);
   const uint32_t node = uint32_t(t.nodes.size());
   t.nodes.push_back(n);
@@ -386,6 +422,8 @@ void Recorder::flush(const char* cause) {
     c->value = t.value[n];
     retain(c->value);
     c->deferred = false;
+    if (t.has_names)
+      for (int i = 0; i < c->value->rank; ++i) c->value->name[i] = t.name_of(t.nodes[n].result.size[i]);
     const Node& node = t.nodes[n];
     const bool past = (node.result.flags & wants_grad) && !(node.call.mode & new_leaf);
     if (!past) c->trace = nullptr;

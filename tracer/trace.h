@@ -69,6 +69,8 @@ struct Trace {
   std::vector<int64_t> extent;          // by size id
   std::vector<SizeId> parent;           // union-find over size ids
   std::vector<uint8_t> derived;         // by size id: a product, quotient or sum of others: it has no bucket of its own
+  std::vector<uint16_t> name;           // by size id: of the axis, 0 for none
+  bool has_names = false;
   uint32_t joins = 0;
   uint64_t bytes = 0;                   // of the results so far, as if all were kept
   std::vector<uint64_t> args;           // numbers (bits of a double or int64), extents and other whole numbers
@@ -81,6 +83,7 @@ struct Trace {
   std::vector<bool> walked;             // by node: a backward without retain_graph went through
 
   SizeId find(SizeId s) const { while (parent[s] != s) s = parent[s]; return s; }
+  uint16_t name_of(SizeId s) const { return s < 2 ? 0 : name[find(s)]; }
   int rank_of(uint32_t n) const { return nodes[n].result.rank; }
   void sizes(uint32_t n, int64_t* out) const {
     const Result& r = nodes[n].result;
@@ -116,6 +119,7 @@ struct Recorder {
   uint8_t mode = grad_mode;
   bool eager = true;
   bool inference = false;
+  bool foreground = false;        // inside compile(): plans are compiled at once, in the foreground
   const void* site = nullptr;     // the user's call in progress, set by the outermost public function
 
   // Checks and appends. On an error nothing is left behind, arguments bound for the call included.
@@ -149,10 +153,17 @@ void set_executor(Executor e);
 Cell* new_cell();
 Cell* new_cell(Value* v);                    // takes the value
 Value& value_of(Cell* c, const char* cause); // flushes if deferred
+// Axis names (interned by the upper floor): a view of `a` whose axes have these names, and the names of a tensor's axes.
+Var with_names(const Var& a, const std::vector<uint16_t>& names);
+std::vector<uint16_t> axis_names(Cell* c);
+using NameText = const std::string& (*)(uint16_t);
+void set_name_text(NameText f);              // for messages
+const std::string& name_text(uint16_t name);
 int rank_of(const Cell* c);
 Sizes sizes_of(const Cell* c);
 const int64_t* shape_of(Cell* c);            // rank_of(c) extents, alive as long as the cell; does not flush
 struct Strides { int64_t stride[max_rank]; bool contiguous; };
+Strides predict_strides(const Trace& t, uint32_t n);
 Strides strides_of(Cell* c);                 // strides that the value has or will have; does not flush
 Dtype dtype_of(const Cell* c);
 bool wants_gradient(const Cell* c);

@@ -98,7 +98,8 @@ Value* new_foreign_value(void* data, Dtype dtype, const int64_t* extents, const 
   int64_t last = 0;
   for (int i = 0; i < rank; ++i) last += std::max<int64_t>(extents[i] - 1, 0) * strides[i];
   Storage* s = take<Storage>();
-  s->data = data, s->bytes = size_t(last + 1) * size_of(dtype);
+  const bool empty = std::find(extents, extents + rank, 0) != extents + rank;
+  s->data = data, s->bytes = empty ? 0 : size_t(last + 1) * size_of(dtype);
   s->free_foreign = free_foreign, s->context = context, s->foreign = true;
   Value* v = take<Value>();
   v->dtype = dtype, v->rank = uint8_t(rank);

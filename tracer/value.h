@@ -25,6 +25,7 @@ struct Value {
   Storage* storage;
   int64_t offset;  // in elements
   int64_t extent[max_rank], stride[max_rank];
+  uint16_t name[max_rank] = {};  // of the axes; 0: none
 
   char* data() const { return static_cast<char*>(storage->data) + offset * int64_t(size_of(dtype)); }
   int64_t numel() const {

@@ -87,6 +87,8 @@ uint64_t reshape_groups(const Sizes& in, const Sizes& out) {
 }  // namespace
 
 void set_random_seed(uint64_t seed) { random_seed = seed, random_stream = 0; }
+std::pair<uint64_t, uint64_t> random_state() { return {random_seed, random_stream}; }
+void set_random_state(std::pair<uint64_t, uint64_t> state) { random_seed = state.first, random_stream = state.second; }
 
 Var emit_pointwise(Op op, std::initializer_list<Operand> in) {
   Recorder& r = recorder();
@@ -126,6 +128,7 @@ Var& copy_(Var& target, const Var& source) {
   Recorder& r = recorder();
   Cell* c = defined(target, Op::copy);
   check_writable(c, "copy_");
+  if (source.cell() && is_floating(dtype_of(source)) && is_integral(dtype_of(c))) return copy_(target, convert(source, dtype_of(c)));  // as `copy` converts
   // As a pointwise op in place: `where(true, source, target)` would read the target; add_ of nothing does not exist. So the
   // row is `assign`, whose result is its second operand.
   Call call = pointwise_call(r, Op::assign, {target, source});

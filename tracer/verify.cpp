@@ -22,6 +22,7 @@ struct Verifier {
   }
 
   void tables() const {
+    require(t.derived.size() == t.extent.size() && t.name.size() == t.extent.size(), "the size ids' tables differ in length");
     require(t.extent.size() == t.parent.size() && t.extent.size() >= 2 && t.extent.size() <= 0xffff, "the size ids' tables differ in length");
     require(t.extent[0] == 0 && t.extent[1] == 1 && t.parent[0] == 0 && t.parent[1] == 1, "size ids 0 and 1 are not the extents 0 and 1");
     uint32_t joins = 0;
@@ -169,6 +170,7 @@ struct Verifier {
     Trace& scratch = *new_trace();
     const std::unique_ptr<Trace, void (*)(Trace*)> keep(&scratch, [](Trace* dead) { release(dead); });
     scratch.extent = copy.extent, scratch.parent = copy.parent, scratch.joins = copy.joins;
+    scratch.derived = copy.derived, scratch.name = copy.name;
     scratch.nodes = copy.nodes, scratch.args = t.args;
     Node view;
     view.call = Call{.op = Op(op), .kind = uint8_t(arg(0) >> 16), .arg = call().arg + 3, .attr = uint64_t(arg(1))};
@@ -209,6 +211,8 @@ struct Verifier {
   }
   void end() const {
     require(copy.extent == t.extent, "there are size ids that no node makes");
+    for (size_t s = 2; s < t.derived.size(); ++s)
+      if (copy.derived[s] != t.derived[s]) fail("size id s" + std::to_string(s) + (copy.derived[s] ? " should" : " should not") + " be derived from others");
     for (size_t s = 2; s < t.parent.size(); ++s)
       if (t.find(SizeId(s)) != copy.find(SizeId(s))) fail("size id s" + std::to_string(s) + " should be joined with s" + std::to_string(copy.find(SizeId(s))));
   }

@@ -25,6 +25,8 @@ std::string bytes_text(uint64_t n) { return std::to_string(n) + (n == 1 ? " byte
 }  // namespace
 
 // ---- reading ------------------------------------------------------------------------------------------------------------
+void fail_reading(const std::string& place, const std::string& reason) { throw FileError("cannot read " + place + ": " + reason + "."); }
+
 Source Source::open(const std::string& path) {
   Source s;
   s.name_ = path;
@@ -47,7 +49,6 @@ Source::Source(Source&& o) noexcept : name_(std::move(o.name_)), size_(o.size_),
 Source::~Source() {
   if (file_ >= 0) ::close(file_);
 }
-void Source::fail(uint64_t at, const std::string& reason) const { throw FileError("cannot read " + name_ + ": at byte " + std::to_string(at) + ": " + reason); }
 
 void Source::read(uint64_t at, void* to, uint64_t n, const char* what) const {
   if (at > size_ || n > size_ - at)

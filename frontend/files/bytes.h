@@ -9,6 +9,8 @@
 
 namespace frit::files {
 
+[[noreturn]] void fail_reading(const std::string& place, const std::string& reason);
+
 class Source {
  public:
   static Source open(const std::string& path);  // throws FileError unless it is a regular file
@@ -21,7 +23,8 @@ class Source {
   const std::string& name() const { return name_; }
   // Exactly n bytes of `what`.
   void read(uint64_t at, void* to, uint64_t n, const char* what) const;
-  [[noreturn]] void fail(uint64_t at, const std::string& reason) const;
+  std::string place(uint64_t at) const { return name_ + ": at byte " + std::to_string(at); }
+  [[noreturn]] void fail(uint64_t at, const std::string& reason) const { fail_reading(place(at), reason); }
 
  private:
   Source() = default;
@@ -36,11 +39,12 @@ class Stream {
   virtual ~Stream() = default;
   virtual void read(void* to, uint64_t n, const char* what) = 0;
   virtual void finish() = 0;                // at the end: checks what can only be checked there
-  [[noreturn]] virtual void fail(uint64_t at, const std::string& reason) const = 0;
+  [[noreturn]] void fail(uint64_t at, const std::string& reason) const { fail_reading(place(at), reason); }
   uint64_t at() const { return at_; }       // bytes read
   uint64_t left() const { return size_ - at_; }
 
  protected:
+  virtual std::string place(uint64_t at) const = 0;  // "x.npy: at byte 5"
   uint64_t at_ = 0, size_ = 0;
 };
 
@@ -55,9 +59,9 @@ class SourceStream : public Stream {
   void finish() override {
     if (left()) fail(at_, "here its content should end, but " + std::to_string(left()) + " more bytes follow");
   }
-  [[noreturn]] void fail(uint64_t at, const std::string& reason) const override { source_.fail(at, reason); }
 
  private:
+  std::string place(uint64_t at) const override { return source_.place(at); }
   const Source& source_;
 };
 

@@ -36,11 +36,9 @@ class EntryStream : public Stream {
     check_end();
     if (checksum_ != entry_.checksum) fail(at_, "its content does not match its checksum");
   }
-  [[noreturn]] void fail(uint64_t at, const std::string& reason) const final {
-    throw FileError("cannot read " + source_.name() + ": entry " + name_text(entry_.name) + ", at its byte " + std::to_string(at) + ": " + reason);
-  }
 
  protected:
+  std::string place(uint64_t at) const final { return source_.name() + ": entry " + name_text(entry_.name) + ", at its byte " + std::to_string(at); }
   virtual void unpack(uint8_t* to, uint64_t n, const char* what) = 0;
   virtual void check_end() = 0;
   const Source& source_;

@@ -68,7 +68,9 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<int6
   if (w.size() != 2) throw ShapeError("embedding: the weight has shape " + shape_text(w) + ". Give a matrix [rows, dimension].");
   if (indices.dtype() != kInt64 && indices.dtype() != kInt32)
     throw DtypeError(std::string("embedding: the indices hold ") + dtype_name(indices.dtype()) + ". Convert them to int64 with to(kInt64).");
-  Tensor rows = weight.index_select(0, indices.reshape({-1}));
+  const Tensor flat = indices.reshape({-1});
+  const Tensor from_start = frit::where(flat.lt(Scalar(0)), Scalar(w[0]), flat);  // out of range: no row is counted from the end
+  Tensor rows = weight.index_select(0, from_start);
   extents.push_back(w[1]);
   rows = rows.reshape(extents);
   if (!padding_idx || !weight.requires_grad()) return rows;

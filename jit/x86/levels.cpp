@@ -56,6 +56,10 @@ Rep& Emitter::rep(Id v, Level* l) {
   }
   if (home->slots[v] < 0) {
     At at(*this, home);
+    if (home->plan && home->plan->stash && home->plan->stash->value == v) {
+      read_stash(*home->plan->stash, home);
+      return reps_[size_t(home->slots[v])];
+    }
     const int region = home->plan ? home->plan->region_of[v] : -1;
     if (region >= 0 && home->region != &home->plan->regions[size_t(region)]) emit_region(home->plan->regions[size_t(region)], home);
     else emit_value(v, home);

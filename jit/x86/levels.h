@@ -21,6 +21,9 @@ struct Emitter::At {
   asmjit::BaseNode* saved = nullptr;
 };
 
+constexpr int stash_elements = 4096;  // a power of two
+constexpr int long_body = 64;  // in the measure of StripPlan::cost: strips are interleaved, code is not repeated
+
 // body(Level&) for each index of [begin, end) in ascending order.
 template <class Body> void Emitter::loop(Level& parent, int axis, const Gp& begin, const Gp& end, Body body) {
   suspend(parent);
@@ -42,11 +45,23 @@ template <class Body> void Emitter::loop(Level& parent, int axis, const Gp& begi
   resume(parent);
 }
 
-// body(Level&, u) for strips of 8 lanes from i on, the last one with a tail mask; i is advanced past the full strips.
-// u counts the strips of one iteration.
+// body(Level& strip, u) for strips of 8 lanes from i on, the last one with a tail mask; i is advanced past the full strips.
+// u counts the strips of one iteration. Long bodies are evaluated in step: one alone would fill the processor's window with
+// a single chain of dependent instructions.
 template <class Body>
 void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body) {
-  suspend(parent);
+  strips_of({&parent}, axis, i, end, unroll, plan, [&](std::vector<Level>& strip, int u) { body(strip[0], u); });
+}
+
+// The same strip of several parents at a time (rows of a matrix): body(levels, u).
+template <class Body>
+void Emitter::strips_of(const std::vector<Level*>& parents, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body) {
+  for (Level* p : parents) suspend(*p);
+  const auto open_strips = [&](int u) {
+    std::vector<Level> levels;
+    for (Level* p : parents) levels.push_back(open_strip(p, axis, i, 8 * u, plan));
+    return levels;
+  };
   const auto full = [&](int width) {
     const Label top = cc_.newLabel(), next = cc_.newLabel();
     const Gp limit = cc_.newGpq();
@@ -55,37 +70,54 @@ void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int un
     cc_.jg(next);
     cc_.align(asmjit::AlignMode::kCode, 32);
     cc_.bind(top);
-    for (int u = 0; u < width; ++u) {
-      Level l = open_strip(&parent, axis, i, 8 * u, plan);
-      body(l, u);
-    }
+    std::vector<std::vector<Level>> levels;
+    for (int u = 0; u < width; ++u) levels.push_back(open_strips(u));
+    if (width > 1)
+      for (Id v : plan.schedule)
+        for (auto& of_one : levels)
+          for (Level& l : of_one) rep(v, &l);
+    for (int u = 0; u < width; ++u) body(levels[size_t(u)], u);
     cc_.add(i, 8 * width);
     cc_.cmp(i, limit);
     cc_.jle(top);
     cc_.bind(next);
   };
   full(unroll);
-  if (unroll > 1) full(1);
-  const Label done = cc_.newLabel();
-  const Gp rest = cc_.newGpq();
+  // Up to unroll - 1 full strips and one partial one remain; a long body is not emitted once more for the full ones.
+  const bool masked_loop = unroll > 1 && plan.cost >= long_body;
+  if (unroll > 1 && !masked_loop) full(1);
+  const Label again = cc_.newLabel(), done = cc_.newLabel();
+  const Gp rest = cc_.newGpq(), table = cc_.newGpq(), eight = cc_.newGpq();
+  if (masked_loop) {
+    cc_.mov(eight, 8);
+    cc_.bind(again);
+  }
   cc_.mov(rest, end);
   cc_.sub(rest, i);
   cc_.jle(done);
+  if (masked_loop) {
+    cc_.cmp(rest, eight);
+    cc_.cmovg(rest, eight);
+  }
   {
-    Level l = open_strip(&parent, axis, i, 0, plan);
-    const Gp table = cc_.newGpq();
+    std::vector<Level> levels = open_strips(0);
     cc_.lea(table, asmjit::x86::ptr(pool_label_, 32));  // after eight words of ones, eight of zeros
     cc_.shl(rest, 2);
     cc_.sub(table, rest);
-    l.tail = cc_.newYmm();
-    cc_.vmovdqu(l.tail, asmjit::x86::ptr(table));
-    body(l, 0);
+    const Ymm tail = cc_.newYmm();
+    cc_.vmovdqu(tail, asmjit::x86::ptr(table));
+    for (Level& l : levels) l.tail = tail;
+    body(levels, 0);
+  }
+  if (masked_loop) {
+    cc_.add(i, 8);
+    cc_.jmp(again);
   }
   cc_.bind(done);
-  resume(parent);
+  for (Level* p : parents) resume(*p);
 }
 
-constexpr int columns_in_block = 256;  // divides a chunk of 1024
+constexpr int columns_in_block = 512;  // divides a chunk of 1024
 
 // body(Level&) for blocks of columns: level.index is the first, level.end the end.
 template <class Body>

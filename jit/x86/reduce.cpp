@@ -267,14 +267,14 @@ void Emitter::publish(Id id, const Accumulator& acc, Level* l) {
   if (is_argument(r)) {
     g = cc_.newGpq();
     const Gp none = cc_.newGpq(), nothing = cc_.newGpq();
-    cc_.vmovq(g, acc.index[0].xmm());
+    low_word(g, acc.index[0]);
     cc_.mov(none, no_index);
     cc_.xor_(nothing, nothing);
     cc_.cmp(g, none);
     cc_.cmove(g, nothing);
   } else if (r.dtype == Dtype::Int64) {
     g = cc_.newGpq();
-    cc_.vmovq(g, acc.v[0].xmm());
+    low_word(g, acc.v[0]);
   } else {
     wrap(acc.v[0], r.dtype);
   }
@@ -300,6 +300,8 @@ Emitter::Group Emitter::make_group(Id v, Level* l, int vector_axis) {
     if (r.in[1] != no_value) roots.push_back(r.in[1]);
     g.registers += (is_wide(value_dtype(r)) ? 2 : 1) + (is_argument(r) ? 2 : 0);
   }
+  for (const Stash& s : stashes_)
+    if (std::find(g.ids.begin(), g.ids.end(), s.filler) != g.ids.end()) roots.push_back(s.value);
   g.plan = plan_of(roots, vector_axis);
   return g;
 }
@@ -332,7 +334,7 @@ void Emitter::emit_reduce(Id v, Level* l) {
 // The order of the elements does not matter.
 void Emitter::reduce_free(Group& g, Level* l) {
   const bool argument = is_argument(instr(g.ids[0]));
-  int unroll = argument ? 1 : g.plan.cost <= 4 ? 4 : g.plan.cost <= 12 ? 2 : 1;
+  int unroll = argument ? 1 : g.plan.unroll;
   while (unroll > 1 && unroll * g.registers > 8) unroll /= 2;
   const Gp extent = gp(p_.axes[size_t(g.axis)].extent, l), begin = cc_.newGpq();
   std::vector<Accumulators> accs;
@@ -342,6 +344,7 @@ void Emitter::reduce_free(Group& g, Level* l) {
   Level inside = open_reduction(l, g.axis);
   group_strips(g, inside, begin, extent, unroll, [&](Level& strip, int u) {
     for (size_t n = 0; n < g.ids.size(); ++n) accumulate(g.ids[n], accs[size_t(u)][n], &strip);
+    fill_stashes(g, strip);
   });
   resume(*l);
   for (size_t n = 0; n < g.ids.size(); ++n) {
@@ -471,8 +474,9 @@ void Emitter::reduce_tree(Group& g, Level* l) {
   cc_.cmp(stop, extent);
   cc_.cmovg(stop, extent);
   Accumulators accs = start(g);
-  group_strips(g, inside, k, stop, g.plan.cost <= 12 ? 2 : 1, [&](Level& strip, int) {
+  group_strips(g, inside, k, stop, std::min(g.plan.unroll, 2), [&](Level& strip, int) {
     for (size_t n = 0; n < g.ids.size(); ++n) accumulate(g.ids[n], accs[n], &strip);
+    fill_stashes(g, strip);
   });
   for (size_t n = 0; n < g.ids.size(); ++n) {
     combine_lanes(instr(g.ids[n]), accs[n]);

@@ -2,6 +2,8 @@
 // all rows before the next block, with its accumulators in memory (the first-level cache): per column one for each of the
 // 8 lanes of a chunk, so that the order is that of reduce.cpp. Results stay in memory while the block lasts.
 // Start with emit_column_reduce.
+#include <algorithm>
+
 #include "jit/x86/levels.h"
 
 namespace frit::jit::x86_code {
@@ -13,6 +15,8 @@ using asmjit::x86::ptr;
 constexpr int chunk = 1024;
 constexpr int lane_count = 8;
 constexpr int stack_levels = 54;
+constexpr int shared_rows = 4;        // rows of one accumulator that are added at a time
+constexpr int shared_rows_cost = 12;  // for values that are not costlier than this
 }  // namespace
 
 // Addresses are those of column 0, so that they are indexed by the column itself. Rows of memory are columns_in_block long.
@@ -89,7 +93,8 @@ void Emitter::fill_columns(Id v, Level* l, Level* block) {
   cc_.xor_(k, k);
   if (!tree || pairwise) {
     if (!pairwise) fill_identity(g, c, 1);
-    loop(inside, g.axis, k, extent, [&](Level& row) { column_row(g, c, row, pairwise); });
+    if (pairwise) loop(inside, g.axis, k, extent, [&](Level& row) { push_row(g, c, row); });
+    else column_rows(g, c, inside, k, extent);
     if (pairwise) {
       const Label some = cc_.newLabel(), filled = cc_.newLabel();
       cc_.test(c.count, c.count);
@@ -109,7 +114,7 @@ void Emitter::fill_columns(Id v, Level* l, Level* block) {
     cc_.cmp(stop, extent);
     cc_.cmovg(stop, extent);
     fill_identity(g, c, lane_count);
-    loop(inside, g.axis, k, stop, [&](Level& row) { column_row(g, c, row, false); });
+    column_rows(g, c, inside, k, stop);
     finish_chunk(g, c);
     cc_.mov(k, stop);
     cc_.cmp(k, extent);
@@ -145,47 +150,91 @@ void Emitter::fill_identity(const Group& g, Columns& c, int rows) {
   cc_.bind(done);
 }
 
-// One row of the reduced axis: every strip's value goes to its accumulator.
-void Emitter::column_row(const Group& g, Columns& c, Level& row, bool pairwise) {
-  std::vector<Gp> bases(g.ids.size());
-  for (size_t n = 0; n < g.ids.size() && !pairwise; ++n) {
+// Rows [k, end) go to their accumulators: four at a time that share them, so that an accumulator is loaded and stored once.
+void Emitter::column_rows(const Group& g, Columns& c, Level& inside, const Gp& k, const Gp& end) {
+  const Gp from = cc_.newGpq();
+  cc_.mov(from, k);
+  if (g.plan.cost <= shared_rows_cost) {
+    const int step = has_tree(instr(g.ids[0])) ? lane_count : 1;  // between rows of the same accumulator
+    const Label top = cc_.newLabel(), next = cc_.newLabel(), lane_top = cc_.newLabel();
+    const Gp limit = cc_.newGpq(), stop = cc_.newGpq();
+    suspend(inside);
+    cc_.lea(limit, ptr(end, -shared_rows * step));
+    cc_.cmp(from, limit);
+    cc_.jg(next);
+    cc_.bind(top);
+    cc_.lea(stop, ptr(from, step));
+    cc_.bind(lane_top);
+    {
+      std::vector<Level> rows;
+      std::vector<Level*> parents;
+      for (int q = 0; q < shared_rows; ++q) {
+        const Gp index = cc_.newGpq();
+        cc_.lea(index, ptr(from, q * step));
+        rows.push_back(open(LevelKind::loop, &inside, g.axis, index));
+      }
+      for (Level& row : rows) parents.push_back(&row);
+      column_row(g, c, parents);
+    }
+    cc_.inc(from);
+    cc_.cmp(from, stop);
+    cc_.jl(lane_top);
+    cc_.add(from, (shared_rows - 1) * step);
+    cc_.cmp(from, limit);
+    cc_.jle(top);
+    cc_.bind(next);
+    resume(inside);
+  }
+  loop(inside, g.axis, from, end, [&](Level& row) { column_row(g, c, {&row}); });
+}
+
+// Every strip of some rows with the same accumulators goes to them, one row after the other.
+void Emitter::column_row(const Group& g, Columns& c, const std::vector<Level*>& rows) {
+  std::vector<Gp> bases = c.accumulators;
+  for (size_t n = 0; n < g.ids.size(); ++n) {
     const Instr& r = instr(g.ids[n]);
-    bases[n] = c.accumulators[n];
     if (!has_tree(r)) continue;
-    const int shift = is_wide(value_dtype(r)) ? 3 : 2;
     bases[n] = cc_.newGpq();
-    cc_.mov(bases[n], row.index);
+    cc_.mov(bases[n], rows[0]->index);
     cc_.and_(bases[n], lane_count - 1);
-    cc_.imul(bases[n], bases[n], columns_in_block << shift);
+    cc_.imul(bases[n], bases[n], columns_in_block << (is_wide(value_dtype(r)) ? 3 : 2));
     cc_.add(bases[n], c.accumulators[n]);
   }
   const Gp i = cc_.newGpq();
   cc_.mov(i, c.block->index);
-  const int unroll = pairwise ? 1 : g.plan.cost <= 6 ? 4 : g.plan.cost <= 16 ? 2 : 1;
-  strips(row, c.block->axis, i, c.block->end, unroll, g.plan, [&](Level& strip, int) {
+  const int unroll = rows.size() > 1 ? std::min(g.plan.unroll, 2) : g.plan.unroll;
+  strips_of(rows, c.block->axis, i, c.block->end, unroll, g.plan, [&](std::vector<Level>& strips, int) {
+    const Level& first = strips[0];
     for (size_t n = 0; n < g.ids.size(); ++n) {
       const Instr& r = instr(g.ids[n]);
       const bool wide = is_wide(value_dtype(r));
-      const int shift = wide ? 3 : 2;
       Accumulator acc;
-      if (pairwise) {
-        for (int h = 0; h < (wide ? 2 : 1); ++h) acc.v[h] = participating(g.ids[n], &strip, h);
-        push_columns(r, acc, c.stacks[n], strip.index, strip.displacement, c);
-        continue;
-      }
-      const auto at = [&](const Gp& base, int s, int h) {
-        return ptr(base, strip.index, uint32_t(s), int32_t((strip.displacement << s) + 32 * h), 32);
+      const auto at = [&](const Gp& base, int shift, int h) {
+        return ptr(base, first.index, uint32_t(shift), int32_t((first.displacement << shift) + 32 * h), 32);
       };
-      for (int h = 0; h < (wide ? 2 : 1); ++h) acc.v[h] = emit1(Inst::kIdVmovups, at(bases[n], shift, h));
+      for (int h = 0; h < (wide ? 2 : 1); ++h) acc.v[h] = emit1(Inst::kIdVmovups, at(bases[n], wide ? 3 : 2, h));
       if (is_argument(r))
         for (int h = 0; h < 2; ++h) acc.index[h] = emit1(Inst::kIdVmovups, at(c.indices[n], 3, h));
-      accumulate(g.ids[n], acc, &strip);
-      for (int h = 0; h < (wide ? 2 : 1); ++h) cc_.vmovups(at(bases[n], shift, h), acc.v[h]);
+      for (Level& strip : strips) accumulate(g.ids[n], acc, &strip);
+      for (int h = 0; h < (wide ? 2 : 1); ++h) cc_.vmovups(at(bases[n], wide ? 3 : 2, h), acc.v[h]);
       if (is_argument(r))
         for (int h = 0; h < 2; ++h) cc_.vmovups(at(c.indices[n], 3, h), acc.index[h]);
     }
   });
-  if (pairwise) advance_columns(c);
+}
+
+// Pairwise: every row is a chunk of its own.
+void Emitter::push_row(const Group& g, Columns& c, Level& row) {
+  const Gp i = cc_.newGpq();
+  cc_.mov(i, c.block->index);
+  strips(row, c.block->axis, i, c.block->end, 1, g.plan, [&](Level& strip, int) {
+    for (size_t n = 0; n < g.ids.size(); ++n) {
+      Accumulator acc;
+      for (int h = 0; h < (is_wide(value_dtype(instr(g.ids[n]))) ? 2 : 1); ++h) acc.v[h] = participating(g.ids[n], &strip, h);
+      push_columns(instr(g.ids[n]), acc, c.stacks[n], strip.index, strip.displacement, c);
+    }
+  });
+  advance_columns(c);
 }
 
 // Puts one strip of results on the stacks: merged as often as the count has trailing ones.

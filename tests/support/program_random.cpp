@@ -244,6 +244,8 @@ class Generator {
     return convert(any(), d);
   }
 
+  Value any_of(Dtype d) { return convert(any(), d); }
+
   void step() {
     if (chance(5) && block_) {
       if (make_reduce()) return;
@@ -275,6 +277,16 @@ class Generator {
     if (chance(4)) two = chain(apply(Prim::add, d, {two, first}), 12);
     pool_.push_back(first);
     pool_.push_back(choose(two));
+    if (chance(2)) {  // what is reduced is wanted again afterwards
+      const Value costly = chain(any_of(d), 18);
+      pool_.push_back(costly);
+      for (int a = 0; a < int(extents_.size()); ++a) {
+        if (!(axes(costly) >> a & 1) || chance(3)) continue;
+        const Value total = noted(b_.reduce(chance(2) ? Reduce::sum : Reduce::max, costly, a), {costly}, a);
+        pool_.push_back(apply(Prim::sub, d, {costly, total}));
+        break;
+      }
+    }
     if (chance(4)) pool_.push_back(shared);
   }
 

@@ -1,6 +1,9 @@
 // Frit's public API in one light header (no iostream: see frit/print.h and frit/torch.h).
 #pragma once
 #include "frit/autograd.h"
+#include "frit/compile.h"
+#include "frit/einops.h"
+#include "frit/einsum.h"
 #include "frit/functions.h"
 #include "frit/tensor.h"
 #include "frit/data.h"

@@ -71,6 +71,8 @@ class Optimizer {
   size_t size() const noexcept;
   // Of a parameter; null before its first step.
   const ParamState* state(const Tensor& parameter) const;
+  void set_state(const Tensor& parameter, ParamState state) { state_[parameter.cell()] = std::move(state); }
+  void clear_state() { state_.clear(); }
 
  protected:
   Optimizer(const char* name, std::vector<OptimizerParamGroup> groups, std::unique_ptr<OptimizerOptions> defaults);
@@ -156,6 +158,8 @@ class LRScheduler {
  public:
   virtual ~LRScheduler() = default;
   void step();
+  unsigned step_count() const noexcept { return step_count_; }  // calls of step() so far; a checkpoint keeps it
+  void set_step_count(unsigned n) noexcept { step_count_ = n; }
 
  protected:
   explicit LRScheduler(Optimizer& optimizer) : optimizer_(optimizer) {}

@@ -223,7 +223,8 @@ class Tensor : public handle::Var {
   std::tuple<Tensor, Tensor> median(int64_t axis, bool keepdim = false) const;
   std::tuple<Tensor, Tensor> topk(int64_t k, int64_t axis = -1, bool largest = true, bool sorted = true) const;
   Tensor argsort(int64_t axis = -1, bool descending = false) const;
-  Tensor argsort(bool stable, int64_t axis = -1, bool descending = false) const;
+  template <class B> requires std::is_same_v<B, bool>
+  Tensor argsort(B, int64_t axis = -1, bool descending = false) const { return argsort(axis, descending); }
 
   // ---- reductions
   Tensor sum(std::optional<Dtype> type = std::nullopt) const;

@@ -1,0 +1,405 @@
+// Fusion, greedily in recorded order: a node joins the group of one of its producers when the shapes fit the group's
+// iteration space and no path leads from that group through another back to the node. Writes in place add dependences
+// between everything that touches the same storage. Start at fuse().
+//
+//   Draft     a group being made, with the set of groups that it depends on
+//   Builder   node -> group, storage classes, and the rules of what fits
+#include "jit/fuse.h"
+#include <algorithm>
+
+namespace frit::jit {
+
+using namespace tracer;
+
+namespace {
+constexpr uint32_t none = ~0u;
+
+struct Draft {
+  Group group;
+  std::vector<uint64_t> depends;  // bit per group, transitive
+  bool reduced = false;           // columns: no full node may follow
+};
+
+class Builder {
+ public:
+  Builder(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) : t_(t), needed_(needed), roots_(roots), pure_(pure_writes(t)) {}
+  Fusion run();
+
+ private:
+  struct Dependence { uint32_t node; bool same_group_allowed; };
+  void classify_storage();
+  std::vector<Dependence> dependences(uint32_t n);
+  bool writes_in_place(uint32_t n) const { return (t_.nodes[n].call.mode & in_place) && !pure_[n]; }
+  bool fusable(uint32_t n) const;
+  bool is_pointwise(uint32_t n) const;
+  bool fits(Draft& d, uint32_t n, bool commit);
+  bool same_shape(uint32_t a, uint32_t b) const;
+  bool is_full(const Draft& d, uint32_t n) const { return same_shape(n, d.group.space); }
+  bool is_kept(const Draft& d, uint32_t n) const;
+  bool operands_align(const Draft& d, uint32_t n, bool full) const;
+  bool depends(uint32_t g, uint32_t on) const { return drafts_[g].depends[on / 64] >> (on % 64) & 1; }
+  void add_dependence(uint32_t g, uint32_t on);
+  uint32_t new_group(GroupKind kind, uint32_t n);
+  void place(uint32_t n);
+  Fusion order();
+  void finish(Group& g) const;
+
+  const Trace& t_;
+  const std::vector<bool>&needed_, &roots_;
+  const std::vector<bool> pure_;
+  std::vector<Draft> drafts_;
+  std::vector<uint32_t> group_of_;
+  std::vector<uint32_t> storage_;            // by node: its storage class
+  struct Access { uint32_t node; bool write; };
+  std::vector<std::vector<Access>> accesses_;  // by storage class, since the last write
+  std::vector<std::vector<uint32_t>> consumers_;
+  std::vector<bool> written_;                // storage classes that something writes in place
+  Fusion fusion_;
+  size_t words_ = 0;
+};
+
+bool Builder::is_pointwise(uint32_t n) const {
+  const RowKind k = row(t_.nodes[n].call.op).kind;
+  return k == RowKind::pointwise || k == RowKind::copy;
+}
+bool Builder::fusable(uint32_t n) const {
+  const Node& node = t_.nodes[n];
+  if (writes_in_place(n) && (node.result.flags & wants_grad)) return false;  // keeps a copy of what it overwrites
+  if (is_pointwise(n)) return true;
+  if (row(node.call.op).kind != RowKind::reduce || node.call.op == Op::argmax || node.call.op == Op::argmin) return false;
+  const Result& in = t_.nodes[node.call.in[0]].result;
+  const uint64_t axes = node.call.attr;
+  if (in.rank == 0 || axes == 0) return false;
+  const uint64_t run = axes >> __builtin_ctzll(axes);
+  return (run & (run + 1)) == 0;  // one run of axes
+}
+bool Builder::same_shape(uint32_t a, uint32_t b) const {
+  const Result &x = t_.nodes[a].result, &y = t_.nodes[b].result;
+  if (x.rank != y.rank) return false;
+  for (int i = 0; i < x.rank; ++i)
+    if (t_.find(x.size[i]) != t_.find(y.size[i])) return false;
+  return true;
+}
+// The space without its reduced axes, unit axes aside.
+bool Builder::is_kept(const Draft& d, uint32_t n) const {
+  const Group& g = d.group;
+  const Result &s = t_.nodes[g.space].result, &r = t_.nodes[n].result;
+  int j = 0;
+  for (int i = 0; i < s.rank; ++i) {
+    if ((i >= g.first && i < g.last) || s.size[i] == 1) continue;
+    while (j < r.rank && r.size[j] == 1) ++j;
+    if (j == r.rank || t_.find(r.size[j]) != t_.find(s.size[i])) return false;
+    ++j;
+  }
+  while (j < r.rank && r.size[j] == 1) ++j;
+  return j == r.rank;
+}
+// Operands that come from the group itself must lie in the space as they broadcast: axis by axis, from the right.
+bool Builder::operands_align(const Draft& d, uint32_t n, bool full) const {
+  const Group& g = d.group;
+  const Result& out = t_.nodes[n].result;
+  for (int k = 0; k < t_.input_count(n); ++k) {
+    uint32_t in = t_.input(n, k);
+    if (in == scalar_operand) continue;
+    const uint32_t base = passes_through(t_, in) ? view_base(t_, in) : in;
+    if (group_of_[base] == none || &drafts_[group_of_[base]] != &d) continue;
+    const Result& r = t_.nodes[in].result;
+    if (!full) {
+      if (!is_kept(d, in)) return false;
+      continue;
+    }
+    if (is_full(d, base)) {
+      if (!is_full(d, in)) return false;
+      continue;
+    }
+    if (r.rank != out.rank) return false;  // a kept value needs its unit axes (or to be expanded) to meet the full space
+    for (int i = 0; i < r.rank; ++i) {
+      const bool reduced = i >= g.first && i < g.last;
+      const SizeId s = t_.find(r.size[i]), want = t_.find(t_.nodes[g.space].result.size[i]);
+      if (reduced ? s != 1 && s != want : s != want) return false;
+    }
+  }
+  return true;
+}
+// May n join d? With commit, d takes the form that n gives it.
+bool Builder::fits(Draft& d, uint32_t n, bool commit) {
+  Group& g = d.group;
+  if (g.kind == GroupKind::single || g.nodes.size() >= max_group_nodes) return false;
+  const Node& node = t_.nodes[n];
+  if (row(node.call.op).kind == RowKind::reduce) {
+    uint32_t in = node.call.in[0];
+    if (!same_shape(in, g.space)) return false;
+    if (passes_through(t_, in)) in = view_base(t_, in);
+    const int first = __builtin_ctzll(node.call.attr), last = 64 - __builtin_clzll(node.call.attr);
+    const int rank = t_.nodes[g.space].result.rank;
+    const GroupKind wanted = last == rank ? GroupKind::row : GroupKind::columns;
+    if (g.kind == GroupKind::elements) {
+      // Writes in place and reductions keep apart: the loop that stores would run after the one that reads.
+      for (uint32_t m : g.nodes)
+        if (writes_in_place(m)) return false;
+    } else if (g.kind != wanted || g.first != first || g.last != last) {
+      return false;
+    }
+    if (commit) g.kind = wanted, g.first = uint8_t(first), g.last = uint8_t(last), d.reduced = true;
+    return true;
+  }
+  if (!is_pointwise(n)) return false;
+  if (is_full(d, n)) {
+    if (g.kind == GroupKind::columns && d.reduced) return false;
+    if (g.kind != GroupKind::elements && writes_in_place(n)) return false;
+    return operands_align(d, n, true);
+  }
+  if (g.kind != GroupKind::row && g.kind != GroupKind::columns) return false;
+  return !writes_in_place(n) && is_kept(d, n) && operands_align(d, n, false);
+}
+
+void Builder::classify_storage() {
+  uint32_t next = 0;
+  std::vector<std::pair<const Storage*, uint32_t>> leaves;
+  storage_.assign(t_.nodes.size(), none);
+  for (uint32_t n = 0; n < t_.nodes.size(); ++n) {
+    const Call& call = t_.nodes[n].call;
+    const RowKind k = row(call.op).kind;
+    if (call.op == Op::leaf) {
+      const Storage* s = t_.value[n]->storage;
+      const auto at = std::find_if(leaves.begin(), leaves.end(), [&](const auto& l) { return l.first == s; });
+      storage_[n] = at == leaves.end() ? next++ : at->second;
+      if (at == leaves.end()) leaves.emplace_back(s, storage_[n]);
+    } else if (k == RowKind::view || k == RowKind::alias || writes_in_place(n)) {
+      storage_[n] = storage_[call.in[0]];
+    } else {
+      storage_[n] = next++;
+    }
+  }
+  accesses_.resize(next);
+  written_.assign(next, false);
+  for (uint32_t n = 0; n < t_.nodes.size(); ++n)
+    if (writes_in_place(n)) written_[storage_[n]] = true;
+}
+// Producers, and the order of reads and writes of storage that is written in place.
+std::vector<Builder::Dependence> Builder::dependences(uint32_t n) {
+  std::vector<Dependence> d;
+  const bool writes = writes_in_place(n);
+  for (int k = 0; k < t_.input_count(n); ++k) {
+    const uint32_t in = t_.input(n, k);
+    if (in == scalar_operand) continue;
+    const uint32_t base = view_base(t_, in);
+    if (t_.nodes[base].call.op != Op::leaf) d.push_back({base, in == base || passes_through(t_, in)});
+    const uint32_t s = storage_[in];
+    if (!written_[s]) continue;
+    // A read comes after the last write; an elementwise read of the very node that was written may share its kernel.
+    for (const Access& a : accesses_[s])
+      if (a.write && a.node != n) d.push_back({a.node, a.node == in});
+  }
+  if (writes) {
+    const uint32_t target = t_.nodes[n].call.in[0];
+    for (const Access& a : accesses_[storage_[n]]) {
+      bool same = a.node == target;
+      if (!a.write && is_pointwise(a.node)) {  // a reader in the same kernel: only of exactly the elements that are written
+        same = true;
+        for (int k = 0; k < t_.input_count(a.node); ++k) {
+          const uint32_t in = t_.input(a.node, k);
+          if (in != scalar_operand && storage_[in] == storage_[n] && in != target) same = false;
+        }
+      }
+      d.push_back({a.node, same});
+    }
+    accesses_[storage_[n]].clear();
+    accesses_[storage_[n]].push_back({n, true});
+  }
+  for (int k = 0; k < t_.input_count(n); ++k) {
+    const uint32_t in = t_.input(n, k);
+    if (in != scalar_operand && written_[storage_[in]] && !(writes && storage_[in] == storage_[n])) accesses_[storage_[in]].push_back({n, false});
+  }
+  return d;
+}
+
+void Builder::add_dependence(uint32_t g, uint32_t on) {
+  if (g == on || depends(g, on)) return;
+  std::vector<uint64_t> more = drafts_[on].depends;
+  more[on / 64] |= uint64_t(1) << on % 64;
+  for (uint32_t h = 0; h < drafts_.size(); ++h)
+    if (h == g || depends(h, g))
+      for (size_t w = 0; w < words_; ++w) drafts_[h].depends[w] |= more[w];
+}
+uint32_t Builder::new_group(GroupKind kind, uint32_t n) {
+  Draft d;
+  d.group.kind = kind, d.group.space = n;
+  d.depends.assign(words_, 0);
+  drafts_.push_back(std::move(d));
+  return uint32_t(drafts_.size() - 1);
+}
+
+void Builder::place(uint32_t n) {
+  const std::vector<Dependence> deps = dependences(n);
+  uint32_t chosen = none;
+  const bool can = fusable(n);
+  if (can) {
+    std::vector<uint32_t> candidates;
+    for (const Dependence& d : deps)
+      if (group_of_[d.node] != none) candidates.push_back(group_of_[d.node]);
+    std::sort(candidates.rbegin(), candidates.rend());
+    candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+    // A sibling over the same space shares loads: the last few groups are tried too.
+    for (uint32_t g = uint32_t(drafts_.size()); g-- > 0 && drafts_.size() - g <= 4;)
+      if (std::find(candidates.begin(), candidates.end(), g) == candidates.end() && drafts_[g].group.kind != GroupKind::single) candidates.push_back(g);
+    for (uint32_t g : candidates) {
+      const char* why = nullptr;
+      if (!fits(drafts_[g], n, false)) why = "their shapes make no common iteration space";
+      for (const Dependence& d : deps) {
+        const uint32_t h = group_of_[d.node];
+        if (why || h == none) continue;
+        if (h == g && !d.same_group_allowed) why = "one writes memory that the other reads through another view";
+        else if (h != g && depends(h, g)) why = "another step lies between them";
+      }
+      if (!why) {
+        chosen = g;
+        break;
+      }
+      if (fusion_.why_not.size() < 256 && drafts_[g].group.kind != GroupKind::single)
+        fusion_.why_not.push_back(std::string(op_name(t_.nodes[drafts_[g].group.nodes.back()].call.op)) + ", " + op_name(t_.nodes[n].call.op) + ": " + why);
+    }
+  }
+  if (chosen == none) {
+    // A reduction starts a group over its input's space, so that what follows can join.
+    const bool reduces = row(t_.nodes[n].call.op).kind == RowKind::reduce;
+    chosen = new_group(can ? GroupKind::elements : GroupKind::single, reduces ? t_.nodes[n].call.in[0] : n);
+  }
+  if (can) fits(drafts_[chosen], n, true);
+  drafts_[chosen].group.nodes.push_back(n);
+  group_of_[n] = chosen;
+  for (const Dependence& d : deps)
+    if (group_of_[d.node] != none) add_dependence(chosen, group_of_[d.node]);
+}
+
+void Builder::finish(Group& g) const {
+  const auto mine = [&](uint32_t n) { return std::find(g.nodes.begin(), g.nodes.end(), n) != g.nodes.end(); };
+  for (uint32_t n : g.nodes) {
+    for (int k = 0; k < t_.input_count(n); ++k) {
+      uint32_t in = t_.input(n, k);
+      if (in == scalar_operand) continue;
+      if (g.kind != GroupKind::single) {
+        if (mine(in) || (passes_through(t_, in) && mine(view_base(t_, in)))) continue;
+        if (t_.nodes[in].call.op == Op::full) continue;  // a number
+      }
+      if (std::find(g.inputs.begin(), g.inputs.end(), in) == g.inputs.end()) g.inputs.push_back(in);
+    }
+  }
+  for (uint32_t n : g.nodes) {
+    bool out = roots_[n] || g.kind == GroupKind::single;
+    bool overwritten = false;
+    for (uint32_t c : consumers_[n]) {
+      if (writes_in_place(c) && t_.nodes[c].call.in[0] == n && mine(c)) overwritten = true;
+      if (mine(c)) continue;
+      // A view that only passes through is no consumer by itself; those who read it outside are.
+      if (row(t_.nodes[c].call.op).kind == RowKind::view) {
+        std::vector<uint32_t> stack{c};
+        while (!stack.empty() && !out) {
+          const uint32_t v = stack.back();
+          stack.pop_back();
+          out |= roots_[v];
+          for (uint32_t user : consumers_[v]) {
+            if (row(t_.nodes[user].call.op).kind == RowKind::view) stack.push_back(user);
+            else out |= !mine(user) || !passes_through(t_, v);
+          }
+        }
+      } else {
+        out = true;
+      }
+    }
+    // Of several writes to the same memory the last is stored; who reads an earlier one outside is ordered before it.
+    if (writes_in_place(n) && !overwritten) out = true;
+    if (out) g.outputs.push_back(n);
+  }
+}
+
+Fusion Builder::order() {
+  // By the first node, as far as dependences allow.
+  std::vector<bool> done(drafts_.size());
+  std::vector<std::pair<uint32_t, bool>> stack;
+  for (uint32_t start = 0; start < drafts_.size(); ++start) {
+    stack.push_back({start, false});
+    while (!stack.empty()) {
+      auto [g, expanded] = stack.back();
+      stack.pop_back();
+      if (done[g]) continue;
+      if (expanded) {
+        done[g] = true;
+        finish(drafts_[g].group);
+        fusion_.groups.push_back(std::move(drafts_[g].group));
+        continue;
+      }
+      stack.push_back({g, true});
+      for (uint32_t h = uint32_t(drafts_.size()); h-- > 0;)
+        if (depends(g, h) && !done[h]) stack.push_back({h, false});
+    }
+  }
+  return std::move(fusion_);
+}
+
+Fusion Builder::run() {
+  const uint32_t count = uint32_t(t_.nodes.size());
+  group_of_.assign(count, none);
+  consumers_.resize(count);
+  words_ = count / 64 + 1;
+  classify_storage();
+  for (uint32_t n = 0; n < count; ++n)
+    if (needed_[n])
+      for (int k = 0; k < t_.input_count(n); ++k)
+        if (const uint32_t in = t_.input(n, k); in != scalar_operand) consumers_[in].push_back(n);
+  for (uint32_t n = 0; n < count; ++n) {
+    const RowKind kind = row(t_.nodes[n].call.op).kind;
+    if (!needed_[n] || t_.nodes[n].call.op == Op::leaf || kind == RowKind::view || kind == RowKind::alias) continue;
+    place(n);
+  }
+  return order();
+}
+}  // namespace
+
+std::vector<bool> pure_writes(const Trace& t) {
+  const uint32_t count = uint32_t(t.nodes.size());
+  std::vector<uint32_t> first(count);
+  std::vector<bool> shared(count), pure(count);
+  for (uint32_t n = 0; n < count; ++n) {
+    const Call& call = t.nodes[n].call;
+    const RowKind k = row(call.op).kind;
+    const bool view = k == RowKind::view || k == RowKind::alias;
+    first[n] = view || (call.mode & in_place) ? first[call.in[0]] : n;
+    if (view || call.op == Op::leaf) shared[first[n]] = true;
+  }
+  for (uint32_t n = 0; n < count; ++n) pure[n] = (t.nodes[n].call.mode & in_place) && !shared[first[n]];
+  return pure;
+}
+uint32_t view_base(const Trace& t, uint32_t n) {
+  for (;;) {
+    const RowKind k = row(t.nodes[n].call.op).kind;
+    if (k == RowKind::view) n = t.nodes[n].call.in[0];
+    else if (k == RowKind::alias) n = t.nodes[n].call.in[1];  // the base after a view was written: made by that write
+    else return n;
+  }
+}
+bool passes_through(const Trace& t, uint32_t n) {
+  const Node* node = &t.nodes[n];
+  if (row(node->call.op).kind != RowKind::view) return false;
+  while (row(node->call.op).kind == RowKind::view) {
+    const Op op = node->call.op;
+    if (op != Op::expand && op != Op::reshape && op != Op::detach) return false;
+    const Result &out = node->result, &in = t.nodes[node->call.in[0]].result;
+    if (op == Op::reshape) {  // the same axes, unit ones aside
+      int i = 0, j = 0;
+      for (;; ++i, ++j) {
+        while (i < in.rank && in.size[i] == 1) ++i;
+        while (j < out.rank && out.size[j] == 1) ++j;
+        if (i == in.rank || j == out.rank) break;
+        if (t.find(in.size[i]) != t.find(out.size[j])) return false;
+      }
+      if (i != in.rank || j != out.rank) return false;
+    }
+    node = &t.nodes[node->call.in[0]];
+  }
+  return true;
+}
+
+Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) { return Builder(t, needed, roots).run(); }
+
+}  // namespace frit::jit

@@ -1,0 +1,45 @@
+// Fusion: which nodes of a trace become one kernel. The result speaks of node numbers only, so it serves every trace with the
+// same key.
+#pragma once
+#include <string>
+#include <vector>
+#include "tracer/trace.h"
+
+namespace frit::jit {
+
+using tracer::Trace;
+
+enum class GroupKind : uint8_t {
+  single,    // one op by its own means: a product, an indexed op, a library step, or a lone kernel
+  elements,  // pointwise nodes over one iteration space
+  row,       // the same, with reductions of the last axis and what is computed from them
+  columns,   // pointwise nodes, then reductions of axes before the last, then pointwise nodes over what is kept
+};
+struct Group {
+  GroupKind kind = GroupKind::single;
+  std::vector<uint32_t> nodes;    // in order
+  std::vector<uint32_t> inputs;   // real tensors that it reads, each once
+  std::vector<uint32_t> outputs;  // nodes that others need: stored
+  uint32_t space = 0;             // a node of the full iteration space
+  uint8_t first = 0, last = 0;    // row, columns: the reduced run of axes [first, last) of the space
+};
+struct Fusion {
+  std::vector<Group> groups;              // in an order that respects every dependence
+  std::vector<std::string> why_not;       // "add, sum: …": pairs that were not fused, and why
+};
+
+constexpr size_t max_group_nodes = 96, max_group_operands = 28;
+
+// needed: nodes to compute; roots: nodes whose values must be real afterwards.
+Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots);
+
+// By node: written in place, and nobody can tell: the memory was made in this trace and no view of it was taken. Such a
+// write makes a new value instead.
+std::vector<bool> pure_writes(const Trace& t);
+
+// The node whose value a chain of views shows.
+uint32_t view_base(const Trace& t, uint32_t n);
+// Inside a group, a view that only repeats or drops unit axes is its operand; returns the node that it stands for.
+bool passes_through(const Trace& t, uint32_t n);
+
+}  // namespace frit::jit

@@ -1,0 +1,244 @@
+// Fused groups: from a trace's nodes to code (plan_group), and from code and a layout to a block program (lower_group).
+#include "jit/group.h"
+#include <algorithm>
+#include "runtime/error.h"
+#include "tracer/scalar_math.h"
+
+namespace frit::jit {
+
+using namespace kernels;
+using tracer::Call;
+using tracer::Node;
+using tracer::RowKind;
+using tracer::row;
+using tracer::scalar_operand;
+
+// ---- code ---------------------------------------------------------------------------------------------------------------
+std::string GroupCode::bytes() const {
+  std::string s;
+  const auto put = [&](auto v) { s.append(reinterpret_cast<const char*>(&v), sizeof v); };
+  put(kind);
+  put(uint8_t(items.size()));
+  for (const Item& i : items) {
+    put(i.op), put(i.compute), put(i.in), put(i.result), put(i.reduces);
+    for (const Reference& r : i.refs) put(r.kind), put(r.index);
+  }
+  put(uint8_t(operands.size()));
+  for (const Operand& o : operands) put(o.memory);
+  put(uint8_t(outputs.size()));
+  for (const Output& o : outputs) put(o.item), put(o.memory);
+  for (Dtype d : numbers) put(d);
+  return s;
+}
+std::string GroupCode::name() const {
+  std::string s = "fused";
+  for (const Item& i : items) {
+    if (s.size() > 60) return s + "_etc";
+    s += std::string("_") + tracer::op_name(i.op);
+  }
+  return s;
+}
+std::string GroupLayout::bytes() const {
+  std::string s(1, char(outer));
+  for (Step x : inner) s += char(x);
+  for (Step x : reduced) s += char(x);
+  return s;
+}
+
+scalar::Function half_rounding(Dtype d) {
+  scalar::Builder b;
+  const scalar::Expr x = b.input(0, Dtype::Float32), bits = scalar::bitcast(x, Dtype::Int32);
+  const auto whole = [&](uint32_t v) { return b.bits(v, Dtype::Int32); };
+  if (d == Dtype::BFloat16) {
+    const scalar::Expr rounded = (bits + whole(0x7fff) + (scalar::ushr(bits, whole(16)) & whole(1))) & whole(0xffff0000);
+    return b.finish({scalar::select(x != x, x, scalar::bitcast(rounded, Dtype::Float32))});
+  }
+  const scalar::Expr a = scalar::abs(x), magnitude = bits & whole(0x7fffffff), sign = bits & whole(0x80000000);
+  const scalar::Expr normal = scalar::bitcast((magnitude + whole(0xfff) + (scalar::ushr(magnitude, whole(13)) & whole(1))) & whole(0xffffe000), Dtype::Float32);
+  const scalar::Expr bounded = scalar::select(normal >= 65536.0, b.bits(0x7f800000, Dtype::Float32), normal);
+  const scalar::Expr tiny = (a + 0.5) - 0.5;  // subnormals are multiples of 2^-24, the spacing of floats at 1/2
+  const scalar::Expr value = scalar::select(a < 0x1p-14, tiny, bounded);
+  return b.finish({scalar::select(x != x, x, scalar::bitcast(scalar::bitcast(value, Dtype::Int32) | sign, Dtype::Float32))});
+}
+
+GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure) {
+  GroupPlan p;
+  p.space = g.space, p.first = g.first, p.last = g.last;
+  p.code.kind = g.kind;
+  const auto item_of = [&](uint32_t n) { return std::find(g.nodes.begin(), g.nodes.end(), n) - g.nodes.begin(); };
+  const auto mine = [&](uint32_t n) { return item_of(n) != ptrdiff_t(g.nodes.size()); };
+  const auto same_size = [&](uint32_t a, uint32_t b) {
+    const auto &x = t.nodes[a].result, &y = t.nodes[b].result;
+    return x.rank == y.rank && std::equal(x.size, x.size + x.rank, y.size, [&](auto i, auto j) { return t.find(i) == t.find(j); });
+  };
+  const auto kept = [&](uint32_t n) { return !same_size(n, g.space); };
+  const auto number = [&](uint32_t node, int slot, int category, Dtype type) {
+    p.numbers.push_back({node, uint8_t(slot), uint8_t(category), type});
+    p.code.numbers.push_back(compute_dtype(type));
+    return Reference{Reference::Kind::number, uint8_t(p.numbers.size() - 1)};
+  };
+  for (uint32_t n : g.nodes) {
+    const Node& node = t.nodes[n];
+    const Call& call = node.call;
+    Item item;
+    item.op = call.op;
+    item.reduces = row(call.op).kind == RowKind::reduce;
+    item.compute = call.op == Op::copy ? node.result.compute : item.reduces ? compute_dtype(node.result.dtype) : node.result.compute;
+    item.result = node.result.dtype;
+    int slot = 0;
+    const int count = t.input_count(n);
+    std::vector<bool> used(3, true);
+    if (!item.reduces && call.op != Op::copy) {
+      std::fill(used.begin(), used.end(), false);
+      for (const scalar::Node& s : tracer::pointwise_function(call.op, node.result.compute).nodes)
+        if (s.prim == Prim::input) used[s.imm] = true;
+    }
+    for (int k = 0; k < count; ++k) {
+      const uint32_t in = t.input(n, k);
+      if (in == scalar_operand) {
+        const int category = call.kind >> (2 * k) & 3;
+        const Dtype type = row(call.op).type == tracer::TypeRule::choice && k == 0 ? Dtype::Bool : node.result.compute;
+        item.refs[k] = number(n, slot++, category, type);
+        continue;
+      }
+      if (!used[k]) continue;
+      if (k == 0) item.in = t.nodes[in].result.dtype;
+      const uint32_t base = passes_through(t, in) ? view_base(t, in) : in;
+      if (mine(base)) item.refs[k] = {Reference::Kind::item, uint8_t(item_of(base))};
+      else if (t.nodes[in].call.op == Op::full) item.refs[k] = number(in, 0, int(t.nodes[in].call.attr >> 8 & 3), t.nodes[in].result.dtype);
+      else {
+        const bool through_kept = kept(n) && !item.reduces;
+        size_t o = 0;
+        while (o < p.operands.size() && !(p.operands[o].node == in && p.operands[o].kept == through_kept && t.nodes[p.operands[o].consumer].result.rank == node.result.rank)) ++o;
+        if (o == p.operands.size()) {
+          p.operands.push_back({in, item.reduces ? g.space : n, through_kept});
+          p.code.operands.push_back({t.nodes[in].result.dtype});
+        }
+        item.refs[k] = {Reference::Kind::operand, uint8_t(o)};
+      }
+    }
+    p.code.items.push_back(item);
+  }
+  for (uint32_t n : g.outputs) {
+    p.outputs.push_back({n, kept(n), (t.nodes[n].call.mode & tracer::in_place) && !pure[n], true});
+    p.code.outputs.push_back({uint8_t(item_of(n)), t.nodes[n].result.dtype});
+  }
+  return p;
+}
+
+// ---- lowering ---------------------------------------------------------------------------------------------------------------
+namespace {
+Reduce reduce_kind(Op op) {
+  switch (op) {
+    case Op::sum: return Reduce::sum;
+    case Op::prod: return Reduce::prod;
+    case Op::amax: return Reduce::max;
+    case Op::amin: return Reduce::min;
+    case Op::any: return Reduce::any;
+    default: return Reduce::all;
+  }
+}
+
+class GroupLowering {
+ public:
+  GroupLowering(const GroupCode& g, const GroupLayout& l) : g_(g), l_(l), b_(g.name()) {}
+  Program run();
+
+ private:
+  Value offset(size_t pointer);
+  Value operand(const Reference& r, Dtype wanted);
+  void compute(size_t i);
+  Value rounded(Value v, Dtype d) { return is_half(d) ? b_.expand(half_rounding(d), {v}, {})[0] : v; }
+
+  const GroupCode& g_;
+  const GroupLayout& l_;
+  ProgramBuilder b_;
+  std::vector<Value> pointer_, number_, at_;
+  std::vector<std::vector<Value>> outer_stride_;
+  std::vector<Value> reduced_stride_, inner_stride_;
+  Value lane_, turn_;      // indices along the last axis and (columns) the reduced one
+  int reduced_axis_ = 0;
+  std::vector<Value> value_;  // of each item
+};
+
+Value GroupLowering::offset(size_t p) {
+  Value sum;
+  const auto add = [&](Value index, Value stride) {
+    const Value term = stride.id == no_value ? index : b_.mul(index, stride);
+    sum = sum.id == no_value ? term : b_.add(sum, term);
+  };
+  for (size_t i = 0; i < at_.size(); ++i) add(at_[i], outer_stride_[p][i]);
+  if (g_.kind == GroupKind::columns && l_.reduced[p] != Step::none) add(turn_, reduced_stride_[p]);
+  if (l_.inner[p] != Step::none) add(lane_, inner_stride_[p]);
+  return sum.id == no_value ? b_.integer_constant(0) : sum;
+}
+Value GroupLowering::operand(const Reference& r, Dtype wanted) {
+  switch (r.kind) {
+    case Reference::Kind::item: return b_.convert(value_[r.index], wanted);
+    case Reference::Kind::number: return b_.convert(number_[r.index], wanted);
+    case Reference::Kind::operand: return b_.convert(b_.load(pointer_[g_.outputs.size() + r.index], offset(g_.outputs.size() + r.index)), wanted);
+    default: return b_.constant(0, wanted);
+  }
+}
+void GroupLowering::compute(size_t i) {
+  const Item& item = g_.items[i];
+  const Dtype out = compute_dtype(item.result);
+  if (item.reduces) {
+    const Value v = operand(item.refs[0], accumulator_dtype(item.op, item.in));
+    value_[i] = rounded(b_.convert(b_.reduce(reduce_kind(item.op), v, reduced_axis_), out), item.result);
+    return;
+  }
+  if (item.op == Op::copy) {
+    value_[i] = rounded(operand(item.refs[0], out), item.result);
+    return;
+  }
+  const bool choice = row(item.op).type == tracer::TypeRule::choice;
+  std::vector<Value> in;
+  for (int k = 0; k < row(item.op).inputs; ++k) in.push_back(operand(item.refs[k], choice && k == 0 ? Dtype::Bool : item.compute));
+  value_[i] = rounded(b_.convert(b_.expand(tracer::pointwise_function(item.op, item.compute), in, {})[0], out), item.result);
+}
+Program GroupLowering::run() {
+  const size_t pointers = g_.outputs.size() + g_.operands.size();
+  for (const auto& o : g_.outputs) pointer_.push_back(b_.pointer(o.memory, true));
+  for (const auto& o : g_.operands) pointer_.push_back(b_.pointer(o.memory));
+  for (Dtype d : g_.numbers) number_.push_back(b_.number(d));
+  const bool columns = g_.kind == GroupKind::columns;
+  Value reduced_extent;
+  if (columns) reduced_extent = b_.integer();
+  const Value block_extent = b_.integer();
+  Value grid;
+  if (l_.outer) grid = b_.integer();
+  std::vector<Value> inner_extents;
+  for (int i = 1; i < l_.outer; ++i) inner_extents.push_back(b_.integer());
+  outer_stride_.resize(pointers), reduced_stride_.resize(pointers), inner_stride_.resize(pointers);
+  for (size_t p = 0; p < pointers; ++p) {
+    for (int i = 0; i < l_.outer; ++i) outer_stride_[p].push_back(b_.integer());
+    if (columns && l_.reduced[p] != Step::none) reduced_stride_[p] = b_.integer();
+    if (l_.inner[p] == Step::strided) inner_stride_[p] = b_.integer();
+  }
+  if (l_.outer) {
+    Value linear = b_.index(b_.axis(AxisKind::grid, grid));
+    at_.resize(l_.outer);
+    for (int i = l_.outer - 1; i > 0; --i) {
+      at_[i] = b_.apply(Prim::rem, Dtype::Int64, {linear, inner_extents[i - 1]});
+      linear = b_.apply(Prim::div, Dtype::Int64, {linear, inner_extents[i - 1]});
+    }
+    at_[0] = linear;
+  }
+  if (columns) {
+    reduced_axis_ = b_.axis(AxisKind::block, reduced_extent);
+    turn_ = b_.index(reduced_axis_);
+  }
+  const int block = b_.axis(AxisKind::block, block_extent);
+  lane_ = b_.index(block);
+  if (!columns) reduced_axis_ = block;
+  value_.resize(g_.items.size());
+  for (size_t i = 0; i < g_.items.size(); ++i) compute(i);
+  for (size_t o = 0; o < g_.outputs.size(); ++o) b_.store(pointer_[o], offset(o), value_[g_.outputs[o].item]);
+  return b_.finish();
+}
+}  // namespace
+
+Program lower_group(const GroupCode& g, const GroupLayout& l) { return GroupLowering(g, l).run(); }
+
+}  // namespace frit::jit

@@ -1,0 +1,27 @@
+// The key of a trace: one byte string that holds all that changes its plan. Two traces with equal keys run the same plan
+// with other extents, numbers and data. `structure` is the key without its buckets.
+#pragma once
+#include <string>
+#include <vector>
+#include "jit/buckets.h"
+#include "tracer/trace.h"
+
+namespace frit::jit {
+
+using tracer::Trace;
+
+struct TraceKey {
+  std::string structure;
+  struct Axis {               // an independent size class, in order of first use
+    uint16_t name;
+    int64_t extent;
+    BucketPolicy::Bucket bucket;
+  };
+  std::vector<Axis> axes;
+  std::string bytes() const;  // structure and buckets
+};
+
+// roots: by node, what must be real afterwards. The trace's size classes are read, nothing is changed.
+TraceKey make_key(const Trace& t, const std::vector<bool>& roots);
+
+}  // namespace frit::jit

@@ -1,0 +1,419 @@
+// Building and running plans. Running a fused step: outputs are allocated, the operands' strides are laid over the group's
+// iteration space, neighbouring axes are merged, and the kernel for that layout is launched; where there is none yet, the
+// group's ops run one by one and the kernel is asked for. Start at run_plan.
+#include "jit/plan.h"
+#include <algorithm>
+#include <climits>
+#include "jit/eager_kernels.h"
+#include "jit/execute_parts.h"
+#include "jit/tiers.h"
+#include "runtime/error.h"
+#include "runtime/stats.h"
+#include "tracer/numbers.h"
+
+namespace frit::jit {
+
+using namespace tracer;
+using kernels::Slot;
+
+// ---- building -----------------------------------------------------------------------------------------------------------
+namespace {
+void plan_versions(const Trace& t, const std::vector<bool>& needed, Plan& p) {
+  std::vector<uint32_t> storage(t.nodes.size()), writes;
+  std::vector<uint32_t> example;
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    const Call& call = t.nodes[n].call;
+    const RowKind k = row(call.op).kind;
+    if (call.op == Op::leaf) {
+      uint32_t same = 0;
+      while (same < n && !(t.nodes[same].call.op == Op::leaf && t.value[same]->storage == t.value[n]->storage)) ++same;
+      if (same < n) storage[n] = storage[same];
+      else storage[n] = uint32_t(writes.size()), writes.push_back(0), example.push_back(n);
+    } else if (k == RowKind::view || k == RowKind::alias || (call.mode & in_place)) {
+      storage[n] = storage[call.in[0]];
+    } else {
+      storage[n] = uint32_t(writes.size()), writes.push_back(0), example.push_back(n);
+    }
+    if (call.mode & in_place && k != RowKind::alias && needed[n]) ++writes[storage[n]], example[storage[n]] = n;
+    if (writes[storage[n]]) p.version.emplace_back(n, writes[storage[n]]);
+  }
+  for (size_t s = 0; s < writes.size(); ++s)
+    if (writes[s]) p.writes.push_back({example[s], writes[s]});
+}
+// A reshape of memory that is written in place may have to copy, and then its place in the order matters.
+bool order_matters(const Trace& t) {
+  std::vector<uint32_t> base(t.nodes.size());
+  std::vector<bool> written(t.nodes.size());
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    const Call& call = t.nodes[n].call;
+    const RowKind k = row(call.op).kind;
+    base[n] = k == RowKind::view || k == RowKind::alias || (call.mode & in_place) ? base[call.in[0]] : n;
+    if (call.op == Op::leaf)
+      for (uint32_t m = 0; m < n; ++m)
+        if (t.nodes[m].call.op == Op::leaf && t.value[m]->storage == t.value[n]->storage) {
+          base[n] = base[m];
+          break;
+        }
+    if (call.mode & in_place) written[base[n]] = true;
+  }
+  for (uint32_t n = 0; n < t.nodes.size(); ++n)
+    if (t.nodes[n].call.op == Op::reshape && written[base[n]]) return true;
+  return false;
+}
+}  // namespace
+
+std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) {
+  auto p = std::make_shared<Plan>();
+  p->pure = pure_writes(t);
+  Fusion f;
+  if (!order_matters(t)) {
+    f = fuse(t, needed, roots);
+  } else {
+    for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+      const RowKind k = row(t.nodes[n].call.op).kind;
+      if (!needed[n] || t.nodes[n].call.op == Op::leaf || k == RowKind::alias) continue;
+      Group g;
+      g.nodes = {n};
+      for (int i = 0; i < t.input_count(n); ++i)
+        if (t.input(n, i) != scalar_operand) g.inputs.push_back(t.input(n, i));
+      g.outputs = {n};
+      f.groups.push_back(g);
+    }
+    p->pure.assign(t.nodes.size(), false);
+    f.why_not.push_back("every op runs alone: a reshape reads memory that is written in place");
+  }
+  p->why_not = std::move(f.why_not);
+  std::vector<bool> read(t.nodes.size());  // as a tensor
+  for (const Group& g : f.groups)
+    if (g.nodes.size() > 1)
+      for (uint32_t n : g.inputs) read[n] = true;
+    else
+      for (int k = 0; k < t.input_count(g.nodes[0]); ++k)
+        if (t.input(g.nodes[0], k) != scalar_operand) read[t.input(g.nodes[0], k)] = true;
+  for (uint32_t n = uint32_t(t.nodes.size()); n-- > 0;)
+    if (read[n] && row(t.nodes[n].call.op).kind == RowKind::view) read[t.nodes[n].call.in[0]] = true;
+  std::vector<bool> root_view(t.nodes.size());
+  for (uint32_t n = uint32_t(t.nodes.size()); n-- > 0;)
+    if ((roots[n] || root_view[n]) && row(t.nodes[n].call.op).kind == RowKind::view) root_view[t.nodes[n].call.in[0]] = true;
+  for (Group& g : f.groups) {
+    const uint32_t n = g.nodes[0];
+    p->ops += uint32_t(g.nodes.size());
+    // A constant that only fused kernels read is a number of theirs.
+    if (t.nodes[n].call.op == Op::full && !read[n] && !roots[n] && !root_view[n]) continue;
+    PlanStep s;
+    s.fused = g.nodes.size() > 1;
+    if (s.fused) {
+      s.index = uint32_t(p->groups.size());
+      PlanGroup pg;
+      pg.group = plan_group(t, g, p->pure);
+      pg.code = pg.group.code.bytes();
+      pg.nodes = std::move(g);
+      p->groups.push_back(std::move(pg));
+    } else {
+      s.index = n, s.pure = p->pure[n];
+    }
+    p->steps.push_back(std::move(s));
+  }
+  for (uint32_t n = 0; n < t.nodes.size(); ++n)
+    if (roots[n] && t.nodes[n].call.op != Op::leaf) p->roots.push_back(n);
+  // Last uses. A view keeps its base's storage by itself, so only direct reads count.
+  std::vector<uint32_t> last(t.nodes.size(), 0);
+  const auto use = [&](uint32_t n, uint32_t step, auto&& again) -> void {
+    last[n] = std::max(last[n], step + 1);
+    const RowKind k = row(t.nodes[n].call.op).kind;
+    if (k == RowKind::view) again(t.nodes[n].call.in[0], step, again);
+    if (k == RowKind::alias) again(t.nodes[n].call.in[0], step, again), again(t.nodes[n].call.in[1], step, again);
+  };
+  for (uint32_t s = 0; s < p->steps.size(); ++s) {
+    const PlanStep& step = p->steps[s];
+    if (step.fused) {
+      for (uint32_t n : p->groups[step.index].nodes.inputs) use(n, s, use);
+      for (uint32_t n : p->groups[step.index].nodes.nodes) {
+        use(n, s, use);
+        if (t.nodes[n].call.mode & in_place) use(t.nodes[n].call.in[0], s, use);
+      }
+    } else {
+      use(step.index, s, use);
+      for (int k = 0; k < t.input_count(step.index); ++k)
+        if (const uint32_t in = t.input(step.index, k); in != scalar_operand) use(in, s, use);
+    }
+  }
+  for (uint32_t n : p->roots) use(n, uint32_t(p->steps.size()), use);
+  for (uint32_t n = 0; n < t.nodes.size(); ++n)
+    if (last[n] && last[n] <= p->steps.size() && !roots[n]) p->steps[last[n] - 1].drop.push_back(n);
+  plan_versions(t, needed, *p);
+  return p;
+}
+
+// ---- running -------------------------------------------------------------------------------------------------------------
+namespace {
+constexpr int max_pointers = int(max_group_operands) * 2 + 8;
+
+// The group's iteration space with every pointer's strides over it.
+struct Placement {
+  int rank = 0, pointers = 0;
+  int64_t extent[max_rank];
+  int64_t stride[max_pointers][max_rank];
+  int64_t reduced = 1, reduced_stride[max_pointers];
+  void move(int to, int from) {
+    extent[to] = extent[from];
+    for (int p = 0; p < pointers; ++p) stride[p][to] = stride[p][from];
+  }
+  bool merges(int outer, int inner) const {
+    for (int p = 0; p < pointers; ++p)
+      if (stride[p][outer] != stride[p][inner] * extent[inner]) return false;
+    return true;
+  }
+};
+
+// Which axis of the space each axis of a kept shape is, unit axes aside (-1).
+void kept_axes(const Trace& t, const GroupPlan& g, uint32_t n, int* map) {
+  const Result &s = t.nodes[g.space].result, &r = t.nodes[n].result;
+  int j = 0;
+  for (int k = 0; k < r.rank; ++k) map[k] = -1;
+  for (int i = 0; i < s.rank; ++i) {
+    if ((i >= g.first && i < g.last) || s.size[i] == 1) continue;
+    while (j < r.rank && r.size[j] == 1) ++j;
+    if (j < r.rank) map[j++] = i;
+  }
+}
+void lay(const Trace& t, const GroupPlan& g, const Value& v, uint32_t consumer, bool kept, int rank, int64_t* out) {
+  std::fill_n(out, rank, 0);
+  int map[max_rank];
+  const int shape = t.nodes[consumer].result.rank;
+  if (kept) kept_axes(t, g, consumer, map);
+  for (int j = 0; j < v.rank; ++j) {
+    const int axis = j + shape - v.rank;
+    const int at = kept ? map[axis] : axis;
+    if (at >= 0 && v.extent[j] != 1) out[at] = v.stride[j];
+  }
+}
+
+// Drops unit axes, orders (elements only), merges. False when a reduced run does not merge.
+bool simplify(Placement& s, GroupKind kind, int first, int last) {
+  if (kind == GroupKind::elements) {
+    int n = 0;
+    for (int i = 0; i < s.rank; ++i)
+      if (s.extent[i] != 1) s.move(n++, i);
+    s.rank = n;
+    for (int i = 1; i < s.rank; ++i)
+      for (int j = i; j > 0 && std::abs(s.stride[0][j - 1]) < std::abs(s.stride[0][j]); --j) {
+        std::swap(s.extent[j - 1], s.extent[j]);
+        for (int p = 0; p < s.pointers; ++p) std::swap(s.stride[p][j - 1], s.stride[p][j]);
+      }
+    n = 0;
+    for (int i = 1; i < s.rank; ++i) {
+      if (s.merges(n, i)) {
+        s.extent[n] *= s.extent[i];
+        for (int p = 0; p < s.pointers; ++p) s.stride[p][n] = s.stride[p][i];
+      } else if (++n != i) {
+        s.move(n, i);
+      }
+    }
+    if (s.rank) s.rank = n + 1;
+    else s.rank = 1, s.extent[0] = 1, std::for_each_n(s.stride, s.pointers, [](auto& row_of) { row_of[0] = 1; });
+    return true;
+  }
+  // The reduced run becomes one axis.
+  s.reduced = 1;
+  std::fill_n(s.reduced_stride, s.pointers, 0);
+  for (int i = last; i-- > first;) {
+    if (s.extent[i] == 1) continue;
+    if (s.reduced == 1) {
+      for (int p = 0; p < s.pointers; ++p) s.reduced_stride[p] = s.stride[p][i];
+    } else {
+      for (int p = 0; p < s.pointers; ++p)
+        if (s.stride[p][i] != s.reduced_stride[p] * s.reduced) return false;
+    }
+    s.reduced *= s.extent[i];
+  }
+  // What remains, outermost first; for columns the last kept axis stays the block axis.
+  const int block = kind == GroupKind::columns ? s.rank - 1 : -1;
+  int n = 0;
+  int64_t block_extent = 0, block_stride[max_pointers];
+  if (block >= 0) {
+    block_extent = s.extent[block];
+    for (int p = 0; p < s.pointers; ++p) block_stride[p] = s.stride[p][block];
+  }
+  for (int i = 0; i < s.rank; ++i) {
+    if ((i >= first && i < last) || i == block || s.extent[i] == 1) continue;
+    s.move(n, i);
+    if (n > 0 && s.merges(n - 1, n)) {
+      s.extent[n - 1] *= s.extent[n];
+      for (int p = 0; p < s.pointers; ++p) s.stride[p][n - 1] = s.stride[p][n];
+    } else {
+      ++n;
+    }
+  }
+  s.extent[n] = block >= 0 ? block_extent : s.reduced;
+  for (int p = 0; p < s.pointers; ++p) s.stride[p][n] = block >= 0 ? block_stride[p] : s.reduced_stride[p];
+  s.rank = n + 1;
+  return true;
+}
+
+Slot number_slot(const Trace& t, const GroupPlan::NumberSource& s) {
+  const Call& call = t.nodes[s.node].call;
+  uint64_t w = number_word(t.args[call.arg + s.slot], Category(s.category), s.type);
+  if (is_half(s.type)) {  // a constant tensor of a half format holds rounded values
+    const float f = word_value<float>(w);
+    w = value_word<float>(s.type == Dtype::Float16 ? float(Half(f)) : float(BFloat16(f)));
+  }
+  const size_t bits = 8 * size_of(compute_dtype(s.type));
+  return bits == 64 ? w : w & ((uint64_t(1) << bits) - 1);
+}
+
+std::shared_ptr<CpuKernel> find_variant(const std::shared_ptr<Plan>& plan, PlanGroup& g, const GroupLayout& layout, CompileWhere where) {
+  const std::string key = layout.bytes();
+  {
+    const std::lock_guard hold(plan->lock);
+    for (const KernelVariant& v : g.variants)
+      if (v.layout == key && (v.kernel || where == CompileWhere::background)) return v.kernel;
+  }
+  if (std::shared_ptr<CpuKernel> k = cached_group_kernel(g.code, key)) {
+    const std::lock_guard hold(plan->lock);
+    g.variants.push_back({key, k});
+    return k;
+  }
+  if (where == CompileWhere::foreground) {
+    std::shared_ptr<CpuKernel> k = compile_group_kernel(g.group.code, layout);
+    const std::lock_guard hold(plan->lock);
+    std::erase_if(g.variants, [&](const KernelVariant& v) { return v.layout == key; });
+    g.variants.push_back({key, k});
+    return k;
+  }
+  {
+    const std::lock_guard hold(plan->lock);
+    g.variants.push_back({key, nullptr});
+  }
+  compile_in_background([plan, &g, layout, key] {
+    std::shared_ptr<CpuKernel> k = compile_group_kernel(g.group.code, layout);
+    const std::lock_guard hold(plan->lock);
+    for (KernelVariant& v : g.variants)
+      if (v.layout == key) v.kernel = k;
+  });
+  return nullptr;
+}
+
+void run_one_by_one(const Plan& plan, Trace& t, const PlanGroup& g) {
+  for (uint32_t n : g.nodes.nodes) run_single(t, n, plan.pure[n]);
+}
+
+bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, CompileWhere where) {
+  const GroupPlan& gp = g.group;
+  Placement s;
+  s.rank = t.rank_of(gp.space);
+  t.sizes(gp.space, s.extent);
+  bool empty = false;
+  for (int i = 0; i < s.rank; ++i) empty |= s.extent[i] == 0;
+  for (const GroupPlan::Use& u : gp.operands) make_value(t, u.node);
+  std::vector<ValueRef> outputs;
+  Slot slot[max_pointers * (max_rank + 2) + 16];
+  int count = 0;
+  for (const GroupPlan::Output& o : gp.outputs) {
+    ValueRef v;
+    if (o.in_place) {
+      uint32_t target = t.nodes[o.node].call.in[0];
+      while (!t.value[target] && (t.nodes[target].call.mode & in_place)) target = t.nodes[target].call.in[0];
+      make_value(t, target);
+      v = ValueRef::share(t.value[target]);
+    } else {
+      int64_t e[max_rank];
+      t.sizes(o.node, e);
+      Strides strides = predict_strides(t, o.node);
+      v = ValueRef::take(new_value(t.nodes[o.node].result.dtype, e, t.rank_of(o.node)));
+      std::copy_n(strides.stride, t.rank_of(o.node), v->stride);
+    }
+    lay(t, gp, *v, o.node, o.kept, s.rank, s.stride[s.pointers++]);
+    slot[count++] = Slot(v->data());
+    outputs.push_back(std::move(v));
+  }
+  for (const GroupPlan::Use& u : gp.operands) {
+    const Value& v = *t.value[u.node];
+    lay(t, gp, v, u.consumer, u.kept, s.rank, s.stride[s.pointers++]);
+    slot[count++] = Slot(v.data());
+  }
+  if (empty) return false;  // identities and nothing at all: op by op
+  if (!simplify(s, gp.code.kind, gp.first, gp.last)) return false;
+  for (const GroupPlan::NumberSource& n : gp.numbers) slot[count++] = number_slot(t, n);
+  GroupLayout layout;
+  const bool columns = gp.code.kind == GroupKind::columns;
+  const int last = s.rank - 1;
+  layout.outer = uint8_t(last);
+  int64_t instances = 1;
+  for (int i = 0; i < last; ++i) instances *= s.extent[i];
+  // One long row: its own op shares it between threads.
+  if (gp.code.kind == GroupKind::row && instances < 8 && s.extent[last] > (1 << 17)) return false;
+  for (int p = 0; p < s.pointers; ++p) {
+    const int64_t step = s.stride[p][last];
+    layout.inner.push_back(step == 0 ? Step::none : step == 1 ? Step::one : Step::strided);
+    if (columns) layout.reduced.push_back(s.reduced_stride[p] == 0 ? Step::none : Step::strided);
+  }
+  const std::shared_ptr<CpuKernel> kernel = find_variant(plan, g, layout, where);
+  if (!kernel) return false;
+  if (columns) slot[count++] = Slot(s.reduced);
+  slot[count++] = Slot(s.extent[last]);
+  if (last) slot[count++] = Slot(instances);
+  for (int i = 1; i < last; ++i) slot[count++] = Slot(s.extent[i]);
+  for (int p = 0; p < s.pointers; ++p) {
+    for (int i = 0; i < last; ++i) slot[count++] = Slot(s.stride[p][i]);
+    if (columns && layout.reduced[p] != Step::none) slot[count++] = Slot(s.reduced_stride[p]);
+    if (layout.inner[p] == Step::strided) slot[count++] = Slot(s.stride[p][last]);
+  }
+  launch(*kernel, slot, instances, s.extent[last], columns ? s.reduced : 1);
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    Value*& place = t.value[gp.outputs[o].node];
+    if (place) release(place);
+    place = outputs[o].leave();
+  }
+  return true;
+}
+}  // namespace
+
+void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
+  plan->runs.fetch_add(1, std::memory_order_relaxed);
+  std::vector<std::pair<Storage*, uint32_t>> base;  // storages written in place, with their versions before
+  for (const Plan::Write& w : plan->writes) {
+    uint32_t n = w.node;
+    while (t.nodes[n].call.op != Op::leaf && (row(t.nodes[n].call.op).kind == RowKind::view || t.nodes[n].call.mode & in_place)) n = t.nodes[n].call.in[0];
+    Storage* s = t.nodes[n].call.op == Op::leaf ? t.value[n]->storage : nullptr;
+    base.emplace_back(s, s ? s->version.load(std::memory_order_relaxed) : 0);
+  }
+  for (const PlanStep& step : plan->steps) {
+    if (step.fused) {
+      PlanGroup& g = plan->groups[step.index];
+      if (!run_group(plan, t, g, where)) run_one_by_one(*plan, t, g);
+    } else {
+      run_single(t, step.index, step.pure);
+    }
+    for (uint32_t n : step.drop)
+      if (t.value[n] && t.nodes[n].call.op != Op::leaf) release(std::exchange(t.value[n], nullptr));
+  }
+  for (uint32_t n : plan->roots) make_value(t, n);
+  // Writes are counted as if each had happened by itself, in the order of the program.
+  for (size_t i = 0; i < base.size(); ++i) {
+    if (!base[i].first && t.value[plan->writes[i].node]) base[i].first = t.value[plan->writes[i].node]->storage;
+    if (base[i].first) base[i].first->version.store(base[i].second + plan->writes[i].count, std::memory_order_relaxed);
+  }
+  for (const auto& [n, rank] : plan->version)
+    if (t.value[n])
+      for (const auto& [storage, from] : base)
+        if (storage == t.value[n]->storage) t.version[n] = from + rank;
+}
+
+std::string plan_text(const Plan& p, const Trace& t) {
+  std::string s;
+  for (const PlanStep& step : p.steps) {
+    if (!step.fused) {
+      s += std::string("  ") + op_name(t.nodes[step.index].call.op) + "\n";
+      continue;
+    }
+    const PlanGroup& g = p.groups[step.index];
+    const char* kind[] = {"single", "elements", "row", "columns"};
+    s += std::string("  ") + kind[int(g.nodes.kind)] + " kernel of " + std::to_string(g.nodes.nodes.size()) + " ops:";
+    for (uint32_t n : g.nodes.nodes) s += std::string(" ") + op_name(t.nodes[n].call.op);
+    s += "  (" + std::to_string(g.group.operands.size()) + " inputs, " + std::to_string(g.group.outputs.size()) + " outputs)\n";
+  }
+  return s;
+}
+
+}  // namespace frit::jit

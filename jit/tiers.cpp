@@ -1,0 +1,307 @@
+// Plans and kernels: caches, heat and the background thread.
+//
+//   structure  a trace's key without buckets: its heat, and the plan once compiled
+//   plan       of one key: shares its structure's steps (they hold no extent), so a new bucket of a known structure costs one
+//              entry; counted, bounded, least recently used out
+// Start at plan_for.
+#include "jit/tiers.h"
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+#include "jit/lower.h"
+#include "runtime/error.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/log.h"
+#include "runtime/settings.h"
+#include "runtime/stats.h"
+
+namespace frit::jit {
+
+using namespace tracer;
+
+namespace {
+KernelCache& group_kernels() {
+  static KernelCache* c = new KernelCache(1 << 14);
+  return *c;
+}
+struct StringHash {
+  size_t operator()(const std::string& s) const { return XXH3_64bits(s.data(), s.size()); }
+};
+
+// ---- the background thread -------------------------------------------------------------------------------------------------
+struct Background {
+  std::mutex lock;
+  std::condition_variable wake, idle;
+  std::deque<std::function<void()>> tasks;
+  bool running = false, stop = false, started = false;
+  std::thread thread;
+
+  void run() {
+    setpriority(PRIO_PROCESS, pid_t(syscall(SYS_gettid)), 19);  // a compile beside a parallel loop must not slow it
+    std::unique_lock hold(lock);
+    for (;;) {
+      wake.wait(hold, [&] { return stop || !tasks.empty(); });
+      if (stop) return;
+      auto task = std::move(tasks.front());
+      tasks.pop_front();
+      running = true;
+      hold.unlock();
+      try {
+        task();
+      } catch (const std::exception& e) {
+        static std::once_flag once;
+        std::call_once(once, [&] { FRIT_LOG_LINE(kernels, std::string("compile failed, the op-by-op way stays: ") + e.what()); });
+      }
+      task = nullptr;
+      hold.lock();
+      running = false;
+      if (tasks.empty()) idle.notify_all();
+    }
+  }
+  void finish() {
+    {
+      const std::lock_guard hold(lock);
+      stop = true;
+      tasks.clear();
+      wake.notify_all();
+      idle.notify_all();
+    }
+    if (thread.joinable()) thread.join();
+  }
+};
+Background& background() {
+  static Background* b = [] {
+    auto* made = new Background;  // never destroyed; its thread is stopped at exit
+    std::atexit([] { background().finish(); });
+    return made;
+  }();
+  return *b;
+}
+
+// ---- plans -----------------------------------------------------------------------------------------------------------------
+struct Structure {
+  int heat = 0;
+  bool queued = false;
+  std::shared_ptr<Plan> plan;
+  std::vector<std::vector<TraceKey::Axis>> keys;  // of its plans, for reasons
+};
+struct Entry {
+  std::string key;
+  std::shared_ptr<Plan> plan;
+};
+struct State {
+  std::mutex lock;
+  std::unordered_map<std::string, Structure, StringHash> structures;
+  std::list<Entry> entries;  // most recently used first
+  std::unordered_map<std::string, std::list<Entry>::iterator, StringHash> plans;
+  std::vector<Recompile> recompiles;
+  std::deque<FlushNote> flushes;
+  std::map<std::string, std::map<int64_t, int64_t>> histogram;
+};
+State& state() {
+  static State* s = new State;
+  return *s;
+}
+
+// How the new key differs from the nearest one of the same structure.
+std::string reason(const Structure& s, const std::vector<TraceKey::Axis>& now) {
+  const std::vector<TraceKey::Axis>* nearest = nullptr;
+  size_t best = SIZE_MAX;
+  for (const auto& old : s.keys) {
+    size_t differ = 0;
+    for (size_t i = 0; i < now.size() && i < old.size(); ++i) differ += !(old[i].bucket == now[i].bucket);
+    if (differ < best) best = differ, nearest = &old;
+  }
+  if (!nearest) return "first plan of its structure";
+  std::string text;
+  for (size_t i = 0; i < now.size(); ++i)
+    if (!((*nearest)[i].bucket == now[i].bucket)) {
+      const std::string name = now[i].name ? "axis \"" + axis_name(now[i].name) + "\"" : "size " + std::to_string(i);
+      text += (text.empty() ? "" : ", ") + name + ": " + std::to_string(now[i].extent) + " left bucket " + bucket_text((*nearest)[i].bucket);
+    }
+  return text;
+}
+
+// A trace for the background thread: what planning reads, and nothing that can change meanwhile.
+std::shared_ptr<Trace> snapshot(const Trace& t) {
+  std::shared_ptr<Trace> s(new_trace(), [](Trace* p) { release(p); });
+  s->nodes = t.nodes, s->extent = t.extent, s->parent = t.parent, s->derived = t.derived, s->name = t.name, s->args = t.args, s->lists = t.lists;
+  s->value = t.value;
+  s->version = t.version;
+  s->owner.assign(t.nodes.size(), nullptr);
+  for (Value* v : s->value)
+    if (v) retain(v);
+  return s;
+}
+
+std::shared_ptr<Plan> compile_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) {
+  const auto start = std::chrono::steady_clock::now();
+  std::shared_ptr<Plan> p = build_plan(t, needed, roots);
+  count(&Counters::compile_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  FRIT_LOG_LINE(fusion, "plan of " + std::to_string(p->ops) + " ops in " + std::to_string(p->steps.size()) + " steps\n" + plan_text(*p, t));
+  return p;
+}
+}  // namespace
+
+TierSettings& tier_settings() {
+  static TierSettings s = [] {
+    TierSettings made;
+    if (settings().compile == "foreground") made.where = CompileWhere::foreground;
+    return made;
+  }();
+  return s;
+}
+
+void compile_in_background(std::function<void()> task) {
+  Background& b = background();
+  const std::lock_guard hold(b.lock);
+  if (b.stop) return;
+  if (!b.started) b.started = true, b.thread = std::thread([&b] { b.run(); });
+  b.tasks.push_back(std::move(task));
+  b.wake.notify_one();
+}
+void wait_for_background() {
+  Background& b = background();
+  std::unique_lock hold(b.lock);
+  b.idle.wait(hold, [&] { return b.stop || (b.tasks.empty() && !b.running); });
+}
+
+std::shared_ptr<CpuKernel> cached_group_kernel(const std::string& code, const std::string& layout) {
+  return std::static_pointer_cast<CpuKernel>(group_kernels().find(code + layout));
+}
+std::shared_ptr<CpuKernel> compile_group_kernel(const GroupCode& code, const GroupLayout& layout) {
+  return std::static_pointer_cast<CpuKernel>(group_kernels().find_or_create(code.bytes() + layout.bytes(), [&]() -> std::shared_ptr<void> {
+    const auto start = std::chrono::steady_clock::now();
+    auto k = std::make_shared<CpuKernel>(compile_x86(lower_group(code, layout)));
+    count(&Counters::compile_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+    count(&Counters::kernels_compiled);
+    count(&Counters::cache_bytes, k->code_bytes);
+    FRIT_LOG_LINE(kernels, "kernel " + k->name + ", " + std::to_string(k->code_bytes) + " bytes");
+    return k;
+  }));
+}
+
+std::shared_ptr<Plan> plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& needed, const std::vector<bool>& roots, bool foreground) {
+  State& s = state();
+  const bool here = foreground || tier_settings().where == CompileWhere::foreground;
+  std::unique_lock hold(s.lock);
+  for (const TraceKey::Axis& a : key.axes) ++s.histogram[axis_name(a.name)][a.extent];
+  std::string bytes = key.bytes();
+  if (const auto at = s.plans.find(bytes); at != s.plans.end()) {
+    s.entries.splice(s.entries.begin(), s.entries, at->second);
+    count(&Counters::plan_hits);
+    return at->second->plan;
+  }
+  Structure& st = s.structures[key.structure];
+  ++st.heat;
+  const bool wanted = foreground || st.heat >= tier_settings().hot || st.plan;
+  if (!wanted) return nullptr;
+  if (!st.plan) {
+    if (st.queued) return nullptr;
+    if (!here) {
+      st.queued = true;
+      hold.unlock();
+      auto copy = snapshot(t);
+      compile_in_background([copy, needed, roots, structure = key.structure] {
+        std::shared_ptr<Plan> p = compile_plan(*copy, needed, roots);
+        State& s = state();
+        const std::lock_guard hold(s.lock);
+        s.structures[structure].plan = p;
+      });
+      return nullptr;
+    }
+    check_recompile_guard();
+    st.plan = compile_plan(t, needed, roots);
+  } else if (!st.keys.empty()) {
+    check_recompile_guard();
+  }
+  if (!st.keys.empty()) {
+    count(&Counters::recompiles);
+    Recompile r{reason(st, key.axes), 0};
+    FRIT_LOG_LINE(recompiles, r.reason);
+    if (s.recompiles.size() < 4096) s.recompiles.push_back(std::move(r));
+  }
+  if (st.keys.size() < 256) st.keys.push_back(key.axes);
+  count(&Counters::plans_compiled);
+  s.entries.push_front({bytes, st.plan});
+  s.plans.emplace(std::move(bytes), s.entries.begin());
+  while (s.entries.size() > tier_settings().plan_budget) {
+    s.plans.erase(s.entries.back().key);
+    s.entries.pop_back();
+    count(&Counters::evicted);
+  }
+  // Structures are bounded too: cold ones are forgotten when there are far more of them than plans.
+  if (s.structures.size() > 4 * tier_settings().plan_budget)
+    std::erase_if(s.structures, [&](const auto& e) { return !e.second.plan && e.second.heat < tier_settings().hot; });
+  return st.plan;
+}
+
+// ---- guards ----------------------------------------------------------------------------------------------------------------
+namespace {
+thread_local int64_t* allowed_compiles = nullptr;
+}
+int64_t* set_recompile_guard(int64_t* allowed) { return std::exchange(allowed_compiles, allowed); }
+void check_recompile_guard() {
+  if (!allowed_compiles) return;
+  if (*allowed_compiles <= 0)
+    throw RecompileError("a plan would be compiled inside a RecompileGuard that allows no more. Warm the shapes up outside, widen their buckets, or allow more.");
+  --*allowed_compiles;
+}
+
+// ---- explain -----------------------------------------------------------------------------------------------------------------
+namespace {
+thread_local std::string* explaining = nullptr;
+}
+ExplainScope::ExplainScope(std::string* text) : before_(std::exchange(explaining, text)) {}
+ExplainScope::~ExplainScope() { explaining = before_; }
+void explain_run(const Plan& p, const Trace& t, const TraceKey& key) {
+  if (!explaining) return;
+  std::string& s = *explaining;
+  uint32_t fused = 0;
+  for (const PlanStep& step : p.steps) fused += step.fused;
+  s += "plan: " + std::to_string(p.ops) + " ops in " + std::to_string(p.steps.size()) + " steps, " + std::to_string(fused) + " of them fused kernels\n" + plan_text(p, t);
+  if (!key.axes.empty()) {
+    s += "buckets:";
+    for (const TraceKey::Axis& a : key.axes) s += " " + (a.name ? axis_name(a.name) : "size") + " " + std::to_string(a.extent) + " in " + bucket_text(a.bucket) + ";";
+    s += "\n";
+  }
+  if (!p.why_not.empty()) {
+    s += "not fused:\n";
+    for (const std::string& w : p.why_not) s += "  " + w + "\n";
+  }
+}
+
+std::vector<Recompile> recompile_history() {
+  State& s = state();
+  const std::lock_guard hold(s.lock);
+  return s.recompiles;
+}
+std::vector<FlushNote> flush_history() {
+  State& s = state();
+  const std::lock_guard hold(s.lock);
+  return {s.flushes.begin(), s.flushes.end()};
+}
+void note_flush(const char* cause, uint32_t ops, int tier) {
+  State& s = state();
+  const std::lock_guard hold(s.lock);
+  if (s.flushes.size() >= 1024) s.flushes.pop_front();
+  s.flushes.push_back({cause, ops, tier});
+}
+std::map<std::string, std::map<int64_t, int64_t>> axis_histogram() {
+  State& s = state();
+  const std::lock_guard hold(s.lock);
+  return s.histogram;
+}
+
+}  // namespace frit::jit

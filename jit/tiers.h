@@ -1,0 +1,62 @@
+// Tiers: when a trace is run op by op, when its plan is compiled and where, and the caches of plans and kernels.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+#include "jit/group.h"
+#include "jit/key.h"
+#include "jit/plan.h"
+
+namespace frit::jit {
+
+// Kernels of fused groups, by code and layout.
+std::shared_ptr<CpuKernel> cached_group_kernel(const std::string& code, const std::string& layout);
+std::shared_ptr<CpuKernel> compile_group_kernel(const GroupCode& code, const GroupLayout& layout);
+
+// Runs a task on the background thread (low priority); errors are logged once and leave the slow way in place.
+void compile_in_background(std::function<void()> task);
+void wait_for_background();          // until nothing is queued or running
+
+struct TierSettings {
+  int hot = 2;                       // times that a structure is seen before it is compiled
+  CompileWhere where = CompileWhere::background;
+  size_t plan_budget = 4096;         // plans kept; the least recently used leave
+};
+TierSettings& tier_settings();
+
+// The plan for a trace with this key, or null when it is to run op by op (and was perhaps queued for compilation).
+std::shared_ptr<Plan> plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& needed, const std::vector<bool>& roots, bool foreground);
+
+// What was compiled again, and why, in the user's terms.
+struct Recompile {
+  std::string reason;                // axis "seq": 129 left bucket (64, 128]
+  uint64_t plan = 0;
+};
+std::vector<Recompile> recompile_history();
+struct FlushNote {
+  std::string cause;
+  uint32_t ops;
+  int tier;
+};
+std::vector<FlushNote> flush_history();
+void note_flush(const char* cause, uint32_t ops, int tier);
+std::map<std::string, std::map<int64_t, int64_t>> axis_histogram();  // name -> extent -> times seen
+
+// Throws RecompileError (at a flush) when more compiles are asked for than a guard in scope allows.
+void check_recompile_guard();
+int64_t* set_recompile_guard(int64_t* allowed);  // of this thread; null: none. Returns the one before
+
+// While it lives, on this thread, every plan that runs is described in *text.
+class ExplainScope {
+ public:
+  explicit ExplainScope(std::string* text);
+  ~ExplainScope();
+
+ private:
+  std::string* before_;
+};
+void explain_run(const Plan& p, const Trace& t, const TraceKey& key);
+
+}  // namespace frit::jit
