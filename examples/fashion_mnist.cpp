@@ -54,13 +54,12 @@ Tensor correct(const Tensor& logits, const Tensor& target) { return logits.argma
 template <class Loader> double test_accuracy(Net& net, Loader& loader) {
   NoGradGuard no_grad;
   net.eval();
-  Tensor hits = zeros({}, kInt64);
-  int64_t images = 0;
+  int64_t hits = 0, images = 0;
   for (auto& batch : loader) {
-    hits += correct(net.forward(batch.data), batch.target);
+    hits += correct(net.forward(batch.data), batch.target).template item<int64_t>();
     images += batch.data.size(0);
   }
-  return 100.0 * hits.item<double>() / double(images);
+  return 100.0 * double(hits) / double(images);
 }
 
 double seconds_since(std::chrono::steady_clock::time_point start) {

@@ -128,7 +128,8 @@ void check_sides(const Context& c, Operation op, const Side& left, const Side& r
   const std::string only_left = missing(left, right, true, op != Operation::reduce), only_right = missing(right, left, true, op != Operation::repeat);
   switch (op) {
     case Operation::rearrange: {
-      const std::string numbers = missing(left, right, false, true) + missing(right, left, false, true);
+      const std::string left_numbers = missing(left, right, false, true), right_numbers = missing(right, left, false, true);
+      const std::string numbers = left_numbers + (left_numbers.empty() || right_numbers.empty() ? "" : ", ") + right_numbers;
       if (!numbers.empty()) c.fail("axes without a name (" + numbers + ") cannot be rearranged, except those of extent 1. Give them names.");
       if (!only_left.empty() || !only_right.empty())
         c.fail("axes stand on one side only: " + only_left + (only_left.empty() || only_right.empty() ? "" : ", ") + only_right + ". Name each on both sides; use einops_reduce or einops_repeat to drop or add axes.");

@@ -38,7 +38,7 @@ struct Work {
       const Node& node = t.nodes[n];
       if (t.owner[n]) roots[n] = true;
       if (t.owner[n] && node.result.flags & wants_grad) reached[n] = true;
-      const uint8_t saved = reached[n] ? row(node.call.op).saved : 0;
+      const uint8_t saved = reached[n] ? saved_of(t, n) : 0;
       if (saved & Out) roots[n] = true;
       if (roots[n] || (node.call.mode & in_place)) needed[n] = true;
       for (int k = 0; k < t.input_count(n); ++k) {

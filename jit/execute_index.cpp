@@ -98,6 +98,11 @@ ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& sou
     copy_values(source, *source_held);
     from = source_held.get();
   }
+  if (may_overlap(index, *out)) {  // the writes must not change the indices to come
+    index_held = ValueRef::take(new_value(index.dtype, index.extent, index.rank));
+    copy_values(index, *index_held);
+    where = index_held.get();
+  }
   check_indices(node.call.op, index, self.rank ? self.extent[axis] : 1);
   if (index.numel() == 0) return out;
   // The index's iteration space without the indexed axis: its last axis is the block, the indexed one is sequential.

@@ -21,7 +21,8 @@ bool describe(const Value& in, uint64_t axes, Axes& a) {
   bool first = true;
   for (int i = in.rank; i-- > 0;) {
     if (!(axes >> i & 1) || in.extent[i] == 1) continue;
-    if (first) a.reduced = in.extent[i], a.step = in.stride[i], first = false;
+    if (a.reduced == 0 || in.extent[i] == 0) a.reduced = 0, a.step = 1, first = false;
+    else if (first) a.reduced = in.extent[i], a.step = in.stride[i], first = false;
     else if (in.stride[i] == a.step * a.reduced) a.reduced *= in.extent[i];
     else return false;
   }

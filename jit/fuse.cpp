@@ -64,7 +64,11 @@ bool Builder::is_pointwise(uint32_t n) const {
 }
 bool Builder::fusable(uint32_t n) const {
   const Node& node = t_.nodes[n];
-  if (writes_in_place(n) && (node.result.flags & wants_grad)) return false;  // keeps a copy of what it overwrites
+  if (writes_in_place(n)) {
+    if (node.result.flags & wants_grad) return false;  // keeps a copy of what it overwrites
+    for (int k = 1; k < t_.input_count(n); ++k)        // reads what it writes through another view: the operand is copied first
+      if (const uint32_t in = t_.input(n, k); in != scalar_operand && in != node.call.in[0] && storage_[in] == storage_[n]) return false;
+  }
   if (is_pointwise(n)) return true;
   if (row(node.call.op).kind != RowKind::reduce || node.call.op == Op::argmax || node.call.op == Op::argmin) return false;
   const Result& in = t_.nodes[node.call.in[0]].result;

@@ -148,6 +148,7 @@ class GroupLowering {
   Value offset(size_t pointer);
   Value operand(const Reference& r, Dtype wanted);
   void compute(size_t i);
+  bool varies(const Reference& r) const;
   Value rounded(Value v, Dtype d) { return is_half(d) ? b_.expand(half_rounding(d), {v}, {})[0] : v; }
 
   const GroupCode& g_;
@@ -159,6 +160,7 @@ class GroupLowering {
   Value lane_, turn_;      // indices along the last axis and (columns) the reduced one
   int reduced_axis_ = 0;
   std::vector<Value> value_;  // of each item
+  std::vector<bool> varies_;  // of each item: along the reduced axis
 };
 
 Value GroupLowering::offset(size_t p) {
@@ -180,16 +182,26 @@ Value GroupLowering::operand(const Reference& r, Dtype wanted) {
     default: return b_.constant(0, wanted);
   }
 }
+bool GroupLowering::varies(const Reference& r) const {
+  if (r.kind == Reference::Kind::item) return varies_[r.index];
+  return r.kind == Reference::Kind::operand && (g_.kind == GroupKind::columns ? l_.reduced : l_.inner)[g_.outputs.size() + r.index] != Step::none;
+}
 void GroupLowering::compute(size_t i) {
   const Item& item = g_.items[i];
   const Dtype out = compute_dtype(item.result);
+  varies_[i] = !item.reduces && (varies(item.refs[0]) || varies(item.refs[1]) || varies(item.refs[2]));
   if (item.reduces) {
-    const Value v = operand(item.refs[0], accumulator_dtype(item.op, item.in));
+    Value v = operand(item.refs[0], accumulator_dtype(item.op, item.in));
+    if (!varies(item.refs[0])) {  // a number, or one element repeated: each lane has a copy
+      const Value index = g_.kind == GroupKind::columns ? turn_ : lane_;
+      v = b_.apply(Prim::select, b_.dtype(v), {b_.apply(Prim::lt, Dtype::Bool, {index, b_.integer_constant(0)}), b_.constant(0, b_.dtype(v)), v});
+    }
     value_[i] = rounded(b_.convert(b_.reduce(reduce_kind(item.op), v, reduced_axis_), out), item.result);
     return;
   }
   if (item.op == Op::copy) {
-    value_[i] = rounded(operand(item.refs[0], out), item.result);
+    const Value v = operand(item.refs[0], compute_dtype(item.in));
+    value_[i] = rounded(b_.convert(b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0], out), item.result);
     return;
   }
   const bool choice = row(item.op).type == tracer::TypeRule::choice;
@@ -232,7 +244,7 @@ Program GroupLowering::run() {
   const int block = b_.axis(AxisKind::block, block_extent);
   lane_ = b_.index(block);
   if (!columns) reduced_axis_ = block;
-  value_.resize(g_.items.size());
+  value_.resize(g_.items.size()), varies_.resize(g_.items.size());
   for (size_t i = 0; i < g_.items.size(); ++i) compute(i);
   for (size_t o = 0; o < g_.outputs.size(); ++o) b_.store(pointer_[o], offset(o), value_[g_.outputs[o].item]);
   return b_.finish();

@@ -262,34 +262,52 @@ Slot number_slot(const Trace& t, const GroupPlan::NumberSource& s) {
   return bits == 64 ? w : w & ((uint64_t(1) << bits) - 1);
 }
 
+// Kernels for a layout. The first who asks compiles it or has it compiled; null: the group runs op by op.
+std::shared_ptr<CpuKernel> try_compile(const PlanGroup& g, const GroupLayout& layout) {
+  try {
+    return compile_group_kernel(g.group.code, layout);
+  } catch (const std::exception& e) {
+    note_compile_failure(e);
+    return nullptr;
+  }
+}
 std::shared_ptr<CpuKernel> find_variant(const std::shared_ptr<Plan>& plan, PlanGroup& g, const GroupLayout& layout, CompileWhere where) {
   const std::string key = layout.bytes();
+  const auto known = [&]() -> KernelVariant* {  // under the lock
+    for (KernelVariant& v : g.variants)
+      if (v.layout == key) return &v;
+    return nullptr;
+  };
+  const auto fill = [&](std::shared_ptr<CpuKernel> k) {
+    const std::lock_guard hold(plan->lock);
+    KernelVariant* v = known();
+    if (!v) g.variants.push_back({key, nullptr, false}), v = &g.variants.back();
+    v->kernel = std::move(k);
+    v->failed = !v->kernel;
+  };
   {
     const std::lock_guard hold(plan->lock);
-    for (const KernelVariant& v : g.variants)
-      if (v.layout == key && (v.kernel || where == CompileWhere::background)) return v.kernel;
+    if (const KernelVariant* v = known(); v && (v->kernel || v->failed || where == CompileWhere::background)) return v->kernel;
   }
   if (std::shared_ptr<CpuKernel> k = cached_group_kernel(g.code, key)) {
-    const std::lock_guard hold(plan->lock);
-    g.variants.push_back({key, k});
+    fill(k);
     return k;
   }
   if (where == CompileWhere::foreground) {
-    std::shared_ptr<CpuKernel> k = compile_group_kernel(g.group.code, layout);
-    const std::lock_guard hold(plan->lock);
-    std::erase_if(g.variants, [&](const KernelVariant& v) { return v.layout == key; });
-    g.variants.push_back({key, k});
+    std::shared_ptr<CpuKernel> k = try_compile(g, layout);
+    fill(k);
     return k;
   }
   {
     const std::lock_guard hold(plan->lock);
-    g.variants.push_back({key, nullptr});
+    if (const KernelVariant* v = known()) return v->kernel;
+    g.variants.push_back({key, nullptr, false});
   }
   compile_in_background([plan, &g, layout, key] {
-    std::shared_ptr<CpuKernel> k = compile_group_kernel(g.group.code, layout);
+    std::shared_ptr<CpuKernel> k = try_compile(g, layout);
     const std::lock_guard hold(plan->lock);
     for (KernelVariant& v : g.variants)
-      if (v.layout == key) v.kernel = k;
+      if (v.layout == key && !v.kernel) v.failed = !k, v.kernel = k;
   });
   return nullptr;
 }

@@ -13,7 +13,8 @@ namespace frit::jit {
 
 struct KernelVariant {
   std::string layout;
-  std::shared_ptr<CpuKernel> kernel;  // null: being compiled
+  std::shared_ptr<CpuKernel> kernel;  // null: being compiled, or failed
+  bool failed = false;
 };
 struct PlanGroup {
   GroupPlan group;

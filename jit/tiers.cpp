@@ -1,14 +1,15 @@
 // Plans and kernels: caches, heat and the background thread.
 //
 //   structure  a trace's key without buckets: its heat, and the plan once compiled
-//   plan       of one key: shares its structure's steps (they hold no extent), so a new bucket of a known structure costs one
-//              entry; counted, bounded, least recently used out
+//   entry      a plan of one key: shares its structure's steps (they hold no extent), so a new bucket of a known structure
+//              costs one entry; counted, bounded, least recently used out; a structure goes with its last entry
 // Start at plan_for.
 #include "jit/tiers.h"
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
@@ -60,8 +61,7 @@ struct Background {
       try {
         task();
       } catch (const std::exception& e) {
-        static std::once_flag once;
-        std::call_once(once, [&] { FRIT_LOG_LINE(kernels, std::string("compile failed, the op-by-op way stays: ") + e.what()); });
+        note_compile_failure(e);
       }
       task = nullptr;
       hold.lock();
@@ -92,17 +92,20 @@ Background& background() {
 // ---- plans -----------------------------------------------------------------------------------------------------------------
 struct Structure {
   int heat = 0;
-  bool queued = false;
+  enum class Stage : uint8_t { cold, compiling, compiled, failed } stage = Stage::cold;
   std::shared_ptr<Plan> plan;
   std::vector<std::vector<TraceKey::Axis>> keys;  // of its plans, for reasons
+  size_t entries = 0;
+  std::string bytes;
 };
 struct Entry {
   std::string key;
-  std::shared_ptr<Plan> plan;
+  std::shared_ptr<Structure> structure;
 };
 struct State {
   std::mutex lock;
-  std::unordered_map<std::string, Structure, StringHash> structures;
+  std::condition_variable compiled;
+  std::unordered_map<std::string, std::shared_ptr<Structure>, StringHash> structures;
   std::list<Entry> entries;  // most recently used first
   std::unordered_map<std::string, std::list<Entry>::iterator, StringHash> plans;
   std::vector<Recompile> recompiles;
@@ -192,59 +195,121 @@ std::shared_ptr<CpuKernel> compile_group_kernel(const GroupCode& code, const Gro
   }));
 }
 
-std::shared_ptr<Plan> plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& needed, const std::vector<bool>& roots, bool foreground) {
-  State& s = state();
-  const bool here = foreground || tier_settings().where == CompileWhere::foreground;
-  std::unique_lock hold(s.lock);
-  for (const TraceKey::Axis& a : key.axes) ++s.histogram[axis_name(a.name)][a.extent];
-  std::string bytes = key.bytes();
-  if (const auto at = s.plans.find(bytes); at != s.plans.end()) {
-    s.entries.splice(s.entries.begin(), s.entries, at->second);
-    count(&Counters::plan_hits);
-    return at->second->plan;
+namespace {
+struct Failures {
+  std::mutex lock;
+  std::vector<std::string> texts;
+};
+Failures& failures() {
+  static Failures* f = new Failures;
+  return *f;
+}
+
+// Under the lock. The stage says who compiles: everybody else waits, or goes on op by op.
+void finish_compile(State& s, Structure& st, std::shared_ptr<Plan> plan) {
+  st.plan = std::move(plan);
+  st.stage = st.plan ? Structure::Stage::compiled : Structure::Stage::failed;
+  s.compiled.notify_all();
+}
+std::shared_ptr<Plan> try_compile(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) {
+  try {
+    return compile_plan(t, needed, roots);
+  } catch (const std::exception& e) {
+    note_compile_failure(e);
+    return nullptr;
   }
-  Structure& st = s.structures[key.structure];
-  ++st.heat;
-  const bool wanted = foreground || st.heat >= tier_settings().hot || st.plan;
-  if (!wanted) return nullptr;
-  if (!st.plan) {
-    if (st.queued) return nullptr;
-    if (!here) {
-      st.queued = true;
-      hold.unlock();
-      auto copy = snapshot(t);
-      compile_in_background([copy, needed, roots, structure = key.structure] {
-        std::shared_ptr<Plan> p = compile_plan(*copy, needed, roots);
-        State& s = state();
-        const std::lock_guard hold(s.lock);
-        s.structures[structure].plan = p;
-      });
-      return nullptr;
-    }
-    check_recompile_guard();
-    st.plan = compile_plan(t, needed, roots);
-  } else if (!st.keys.empty()) {
-    check_recompile_guard();
-  }
-  if (!st.keys.empty()) {
+}
+void add_entry(State& s, const std::shared_ptr<Structure>& st, std::string bytes, const TraceKey& key) {
+  if (!st->keys.empty()) {
     count(&Counters::recompiles);
-    Recompile r{reason(st, key.axes), 0};
+    Recompile r{reason(*st, key.axes), 0};
     FRIT_LOG_LINE(recompiles, r.reason);
     if (s.recompiles.size() < 4096) s.recompiles.push_back(std::move(r));
   }
-  if (st.keys.size() < 256) st.keys.push_back(key.axes);
+  if (st->keys.size() < 256) st->keys.push_back(key.axes);
   count(&Counters::plans_compiled);
-  s.entries.push_front({bytes, st.plan});
+  ++st->entries;
+  s.entries.push_front({bytes, st});
   s.plans.emplace(std::move(bytes), s.entries.begin());
-  while (s.entries.size() > tier_settings().plan_budget) {
-    s.plans.erase(s.entries.back().key);
+  while (s.entries.size() > std::max<size_t>(tier_settings().plan_budget, 1)) {
+    const Entry& last = s.entries.back();
+    s.plans.erase(last.key);
+    if (--last.structure->entries == 0)  // with its plan; it is hot again when it comes again
+      if (const auto at = s.structures.find(last.structure->bytes); at != s.structures.end() && at->second == last.structure) s.structures.erase(at);
     s.entries.pop_back();
     count(&Counters::evicted);
   }
   // Structures are bounded too: cold ones are forgotten when there are far more of them than plans.
   if (s.structures.size() > 4 * tier_settings().plan_budget)
-    std::erase_if(s.structures, [&](const auto& e) { return !e.second.plan && e.second.heat < tier_settings().hot; });
-  return st.plan;
+    std::erase_if(s.structures, [&](const auto& e) { return e.second->stage == Structure::Stage::cold && e.second->heat < tier_settings().hot; });
+}
+}  // namespace
+
+void note_compile_failure(const std::exception& e) {
+  Failures& f = failures();
+  const std::lock_guard hold(f.lock);
+  if (f.texts.empty()) FRIT_LOG_LINE(kernels, std::string("compile failed, the op-by-op way stays: ") + e.what());
+  if (f.texts.size() < 64) f.texts.push_back(e.what());
+}
+std::vector<std::string> compile_failures() {
+  Failures& f = failures();
+  const std::lock_guard hold(f.lock);
+  return f.texts;
+}
+void forget_plans() {
+  State& s = state();
+  const std::lock_guard hold(s.lock);
+  s.plans.clear(), s.entries.clear(), s.structures.clear();
+}
+void forget_kernels() { group_kernels().clear(); }
+
+std::shared_ptr<Plan> plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& needed, const std::vector<bool>& roots, bool foreground) {
+  using Stage = Structure::Stage;
+  State& s = state();
+  const bool here = foreground || tier_settings().where == CompileWhere::foreground;
+  std::unique_lock hold(s.lock);
+  for (const TraceKey::Axis& a : key.axes) ++s.histogram[axis_name(a.name)][a.extent];
+  std::string bytes = key.bytes();
+  const auto known = [&]() -> std::shared_ptr<Plan> {
+    const auto at = s.plans.find(bytes);
+    if (at == s.plans.end()) return nullptr;
+    s.entries.splice(s.entries.begin(), s.entries, at->second);
+    count(&Counters::plan_hits);
+    return at->second->structure->plan;
+  };
+  if (std::shared_ptr<Plan> p = known()) return p;
+  std::shared_ptr<Structure>& place = s.structures[key.structure];
+  if (!place) place = std::make_shared<Structure>(), place->bytes = key.structure;
+  const std::shared_ptr<Structure> st = place;
+  ++st->heat;
+  if (st->stage == Stage::cold && !foreground && st->heat < tier_settings().hot) return nullptr;
+  if (st->stage == Stage::compiling && here) {
+    s.compiled.wait(hold, [&] { return st->stage != Stage::compiling; });
+    if (std::shared_ptr<Plan> p = known()) return p;
+  }
+  if (st->stage == Stage::cold) {
+    check_recompile_guard();
+    st->stage = Stage::compiling;
+    hold.unlock();
+    if (!here) {
+      compile_in_background([copy = snapshot(t), needed, roots, st] {
+        std::shared_ptr<Plan> p = try_compile(*copy, needed, roots);
+        State& s = state();
+        const std::lock_guard hold(s.lock);
+        finish_compile(s, *st, std::move(p));
+      });
+      return nullptr;
+    }
+    std::shared_ptr<Plan> p = try_compile(t, needed, roots);
+    hold.lock();
+    finish_compile(s, *st, std::move(p));
+  } else if (st->stage == Stage::compiled && !st->keys.empty()) {
+    check_recompile_guard();
+  }
+  if (st->stage != Stage::compiled) return nullptr;
+  const std::shared_ptr<Plan> plan = st->plan;
+  add_entry(s, st, std::move(bytes), key);
+  return plan;
 }
 
 // ---- guards ----------------------------------------------------------------------------------------------------------------

@@ -15,9 +15,14 @@ namespace frit::jit {
 std::shared_ptr<CpuKernel> cached_group_kernel(const std::string& code, const std::string& layout);
 std::shared_ptr<CpuKernel> compile_group_kernel(const GroupCode& code, const GroupLayout& layout);
 
-// Runs a task on the background thread (low priority); errors are logged once and leave the slow way in place.
+// Runs a task on the background thread (low priority).
 void compile_in_background(std::function<void()> task);
 void wait_for_background();          // until nothing is queued or running
+// A compile that failed leaves the op-by-op way in place; the first failure is logged.
+void note_compile_failure(const std::exception& e);
+std::vector<std::string> compile_failures();  // texts, the first 64 of the process
+void forget_plans();                 // structures with their heat, and plans; those in use run on
+void forget_kernels();               // of fused groups; likewise
 
 struct TierSettings {
   int hot = 2;                       // times that a structure is seen before it is compiled

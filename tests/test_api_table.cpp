@@ -75,7 +75,7 @@ const Row rows[] = {
     // reductions
     OP("sum", second, sum(x) + sum(x, 1).sum() + x.sum({0, 1}), -2, 2, 10), SMOOTH("mean", mean(x, 1)), OP("prod", second, prod(x, 1) + prod(x), -2, 2, 10), OP("amax", gradient, amax(x, 1), -2, 2, 10), OP("amin", gradient, amin(x, {0, 1}), -2, 2, 10),
     OP("max", gradient, std::get<0>(max(x, 1)) + max(x) + max(x, y).sum(), -2, 2, 9), OP("min", gradient, std::get<0>(min(x, 1)) + min(x) + min(x, y).sum(), -2, 2, 9), FLAT("argmax", argmax(x, 1)), FLAT("argmin", argmin(x)), OP("any", values, any(x, 1), -2, 2, 10),
-    OP("all", values, all(x) , -2, 2, 10), SMOOTH("var", var(x) + var(x, 1).sum()), SMOOTH("std", std(x) + std(x, 0).sum()), SMOOTH("norm", norm(x) + norm(x, 3) + norm(x, 1, 1).sum()), OP("trace", second, trace(x), -2, 2, 10),
+    OP("all", values, all(x) , -2, 2, 10), SMOOTH("var", var(x) + var(x, IntArrayRef({1})).sum()), SMOOTH("std", frit::std(x) + frit::std(x, IntArrayRef({0})).sum()), SMOOTH("norm", norm(x) + norm(x, 3) + norm(x, 1, 1).sum()), OP("trace", second, trace(x), -2, 2, 10),
     SMOOTH("logsumexp", logsumexp(x, 1)), SMOOTH("softmax", softmax(x, 1)), SMOOTH("log_softmax", log_softmax(x, 1)), OP("nansum", second, nansum(x), -2, 2, 10), OP("count_nonzero", values, count_nonzero(x), -2, 2, 10),
     // products
     OP("matmul", second, matmul(x, z), -2, 2, 9), OP("mm", second, mm(x, z), -2, 2, 9), OP("bmm", second, bmm(x.unsqueeze(0), z.unsqueeze(0)), -2, 2, 9), OP("mv", second, mv(x, y[0]), -2, 2, 9), OP("dot", second, dot(x[0], y[0]), -2, 2, 9),

@@ -93,9 +93,7 @@ TEST_CASE("seed and epoch fix the order, and nothing else does", "[bucket_sample
   CHECK(epoch(without_reset, 8) == second);
   // These numbers are part of the promise: they may not change with the compiler or the platform.
   BucketSampler fixed({1, 1, 1, 1, 9, 9, 9}, {5}, BucketSamplerOptions().seed(1));
-  const Batches known = epoch(fixed, 2);
-  CHECK(known.size() == 4);
-  CHECK(known.back().size() == 1);
+  CHECK(epoch(fixed, 2) == Batches{{0, 3}, {1, 2}, {4, 6}, {5}});
 
   const auto drawn = [&] {
     BucketSampler s(lengths, {25, 50, 75});

@@ -2,15 +2,15 @@
 // malformed patterns with what their errors must say.
 #include <catch2/catch.hpp>
 
-#include "frit/autograd.h"
 #include "frit/einops.h"
+#include "tests/support/cases.h"
 
 using namespace frit;
 using namespace frit::indexing;
 using Catch::Matchers::Contains;
 
 namespace {
-using Shape = std::vector<int64_t>;
+using testing::Shape;
 Tensor numbers(const Shape& shape) {
   int64_t n = 1;
   for (int64_t e : shape) n *= e;
@@ -19,8 +19,7 @@ Tensor numbers(const Shape& shape) {
 }  // namespace
 
 TEST_CASE("einops: rearrange") {
-  for (const auto mode : {jit::Mode::eager, jit::Mode::automatic}) {
-    jit::ModeGuard guard(mode);
+  testing::in_each_mode([] {
     const Tensor x = numbers({2, 3, 4, 6});
     CHECK(rearrange(x, "b c h w -> b h w c").equal(x.permute({0, 2, 3, 1})));
     CHECK(rearrange(x, "b c h w -> (b h) w c").equal(x.permute({0, 2, 3, 1}).reshape({8, 6, 3})));
@@ -52,11 +51,10 @@ TEST_CASE("einops: rearrange") {
     CHECK(rearrange(zeros({0, 4}), "a (b c) -> c (a b)", {{"b", 2}}).sizes().vec() == Shape{2, 0});
     const Tensor h = numbers({2, 5, 24});
     CHECK(rearrange(h, "b l (h d) -> b h l d", {{"h", 8}}).equal(h.reshape({2, 5, 8, 3}).transpose(1, 2)));
-  }
+  });
 }
 TEST_CASE("einops: reduce") {
-  for (const auto mode : {jit::Mode::eager, jit::Mode::automatic}) {
-    jit::ModeGuard guard(mode);
+  testing::in_each_mode([] {
     const Tensor x = numbers({2, 3, 4, 6});
     CHECK(einops_reduce(x, "b c h w -> b c", "mean").equal(x.mean({2, 3})));
     CHECK(einops_reduce(x, "b c (h 2) (w 2) -> b c h w", "max").equal(x.reshape({2, 3, 2, 2, 3, 2}).amax({3, 5})));
@@ -66,16 +64,15 @@ TEST_CASE("einops: reduce") {
     CHECK(einops_reduce(x, "... -> ", "sum").item<float>() == x.sum().item<float>());
     CHECK(einops_reduce(x, "a b c d -> d c b a", "sum").equal(x.permute({3, 2, 1, 0})));
     CHECK(einops_reduce(tensor({{1., 2.}, {3., 4.}}), "a b -> ", "prod").item<float>() == 24);
-    CHECK(einops_reduce(x.gt(70), "b ... -> b", "any").equal(tensor({false, true})));
+    CHECK(einops_reduce(x.gt(71), "b ... -> b", "any").equal(tensor({false, true})));
     CHECK(einops_reduce(x.ge(0), "b ... -> b", "all").equal(tensor({true, true})));
     const TensorList parts{numbers({2, 3}), numbers({2, 3}) + 10};
     CHECK(einops_reduce(parts, "k a b -> a b", "mean").equal(numbers({2, 3}) + 5));
     CHECK_THROWS_AS(einops_reduce(arange(4), "a -> ", "mean"), DtypeError);
-  }
+  });
 }
 TEST_CASE("einops: repeat") {
-  for (const auto mode : {jit::Mode::eager, jit::Mode::automatic}) {
-    jit::ModeGuard guard(mode);
+  testing::in_each_mode([] {
     const Tensor x = numbers({2, 3});
     CHECK(einops_repeat(x, "h w -> h w c", {{"c", 4}}).equal(x.unsqueeze(-1).expand({2, 3, 4})));
     CHECK(einops_repeat(x, "h w -> h w c", {{"c", 4}}).is_alias_of(x));  // expanded, not copied
@@ -87,7 +84,7 @@ TEST_CASE("einops: repeat") {
     // The reverse of reduce.
     const Tensor big = einops_repeat(x, "h w -> (h a) b w", {{"a", 2}, {"b", 3}});
     CHECK(einops_reduce(big, "(h a) b w -> h w", "mean", {{"a", 2}}).equal(x));
-  }
+  });
 }
 TEST_CASE("einops: gradients") {
   manual_seed(2);

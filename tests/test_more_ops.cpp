@@ -4,22 +4,17 @@
 #include <cmath>
 #include <limits>
 
-#include "frit/autograd.h"
-#include "frit/einsum.h"
+#include "tests/support/cases.h"
 
 using namespace frit;
 using namespace frit::indexing;
 using Catch::Matchers::Contains;
 
 namespace {
-constexpr float infinity = std::numeric_limits<float>::infinity(), NaN = std::numeric_limits<float>::quiet_NaN();
-using Shape = std::vector<int64_t>;
-template <class F> void both_modes(F f) {
-  for (const auto mode : {jit::Mode::eager, jit::Mode::automatic}) {
-    jit::ModeGuard guard(mode);
-    f();
-  }
-}
+using testing::NaN;
+using testing::Shape;
+constexpr double infinity = testing::inf;
+template <class F> void both_modes(F f) { testing::in_each_mode(f); }
 bool check_gradients(const std::function<Tensor(const Tensor&)>& f, const Tensor& x, bool second = true) {
   const autograd::TensorFunction g = [&](const autograd::variable_list& in) -> autograd::variable_list { return {f(in[0])}; };
   return autograd::gradcheck(g, {x}) && (!second || autograd::gradgradcheck(g, {x}));
@@ -178,7 +173,7 @@ TEST_CASE("scans and order") {
     CHECK(std::get<1>(x.kthvalue(2, 1, true)).equal(tensor({{1}, {0}})));
     CHECK(x.median().item<float>() == 2);
     CHECK(std::get<0>(x.median(1)).equal(tensor({2., 4.})));
-    CHECK(std::isnan(tensor({1., double(NaN), 0.}).median().item<float>()));
+    CHECK(std::isnan(tensor({1., NaN, 0.}).median().item<float>()));
     CHECK(std::get<1>(tensor({3, 1, 3, 1}).sort(true, 0, false)).equal(tensor({1, 3, 0, 2})));
     CHECK(std::get<1>(tensor({3, 1, 3, 1}).sort(0, true)).equal(tensor({0, 2, 1, 3})));
     CHECK(tensor({3, 1, 2}).argsort(true).equal(tensor({1, 2, 0})));
@@ -213,7 +208,7 @@ TEST_CASE("pow picks its row by the exponent") {
     CHECK(i.pow(2.0).dtype() == kFloat32);
     CHECK(i.pow(3).equal(tensor({-27, 0, 8})));
     CHECK(tensor({2, 3}, kInt8).pow(7).equal(tensor({-128, -117}, kInt8)));  // wraps
-    CHECK_THROWS_WITH(i.pow(-1), Contains("-1") && Contains("Int64"));
+    CHECK_THROWS_WITH(i.pow(-1), Contains("-1") && Contains("int64"));
     CHECK_THROWS_AS(i.clone().pow_(0.5), DtypeError);
     CHECK(tensor({true, false}).pow(2).dtype() == kInt64);
     for (Dtype d : {kFloat16, kBFloat16}) CHECK(x.to(d).pow(3).equal(x.to(d).to(kFloat32).pow(3).to(d)));  // rounds once
@@ -237,21 +232,21 @@ TEST_CASE("other pointwise composites") {
     CHECK(prelu(x, tensor({0.1})).allclose(x.leaky_relu(0.1)));
     CHECK(log_sigmoid(x).allclose(x.sigmoid().log()));
     CHECK(hardsigmoid(x).allclose((x + 3).clamp(0., 6.) / 6));
-    CHECK(hypot(tensor({3., 3e30, 0., -double(infinity)}), tensor({4., 4e30, 0., double(NaN)})).equal(tensor({5., 5e30, 0., double(infinity)})));
+    CHECK(hypot(tensor({3., 3e30, 0., -infinity}), tensor({4., 4e30, 0., NaN})).equal(tensor({5., 5e30, 0., infinity})));
     CHECK(xlogy(tensor({0., 0., 2.}), tensor({0., 5., 3.})).allclose(tensor({0., 0., 2 * std::log(3.)})));
-    CHECK(std::isnan(xlogy(tensor({0.}), tensor({double(NaN)})).item<float>()));
+    CHECK(std::isnan(xlogy(tensor({0.}), tensor({NaN})).item<float>()));
     CHECK(logaddexp2(tensor({3.}), tensor({3.})).item<float>() == Approx(4));
     CHECK(logit(tensor({0.25})).item<float>() == Approx(std::log(1.0 / 3)));
     CHECK(sinc(tensor({0., 0.5})).allclose(tensor({1., 2 / M_PI})));
     CHECK(heaviside(x, tensor({0.3})).equal(tensor({0., 0., double(0.3f), 1., 1.}).to(kFloat32)));
-    CHECK(isposinf(tensor({double(infinity), -double(infinity), 1.})).equal(tensor({true, false, false})));
-    CHECK(isneginf(tensor({double(infinity), -double(infinity), 1.})).equal(tensor({false, true, false})));
+    CHECK(isposinf(tensor({infinity, -infinity, 1.})).equal(tensor({true, false, false})));
+    CHECK(isneginf(tensor({infinity, -infinity, 1.})).equal(tensor({false, true, false})));
     CHECK(signbit(tensor({-0.0, 0.0, -1.})).equal(tensor({true, false, true})));
-    CHECK(fmax(tensor({1., double(NaN)}), tensor({double(NaN), 2.})).equal(tensor({1., 2.})));
-    CHECK(fmin(tensor({1., 3.}), tensor({double(NaN), 2.})).equal(tensor({1., 2.})));
+    CHECK(fmax(tensor({1., NaN}), tensor({NaN, 2.})).equal(tensor({1., 2.})));
+    CHECK(fmin(tensor({1., 3.}), tensor({NaN, 2.})).equal(tensor({1., 2.})));
     CHECK(round(tensor({1.25, 2.347}), 1).allclose(tensor({1.2, 2.3})));
-    CHECK(tensor({double(NaN), double(infinity), -double(infinity)}).nan_to_num(1, 2, 3).equal(tensor({1., 2., 3.})));
-    CHECK(tensor({double(NaN), double(infinity), -double(infinity)}).nan_to_num().equal(tensor({0., double(std::numeric_limits<float>::max()), -double(std::numeric_limits<float>::max())})));
+    CHECK(tensor({NaN, infinity, -infinity}).nan_to_num(1, 2, 3).equal(tensor({1., 2., 3.})));
+    CHECK(tensor({NaN, infinity, -infinity}).nan_to_num().equal(tensor({0., double(std::numeric_limits<float>::max()), -double(std::numeric_limits<float>::max())})));
     CHECK(tensor({7, -7}).div(2, "floor").equal(tensor({3, -4})));
     CHECK(tensor({7, -7}).div(2, "trunc").equal(tensor({3, -3})));
     CHECK(tensor({7, -7}).div(2).equal(tensor({3.5, -3.5})));
@@ -259,7 +254,7 @@ TEST_CASE("other pointwise composites") {
     Tensor bits = tensor({6, 3});
     bits &= 2, bits |= 8, bits ^= 1, bits <<= 1, bits %= 16;
     CHECK(bits.equal(tensor({6, 6})));
-    CHECK(isclose(tensor({1., double(NaN)}), tensor({1. + 1e-7, double(NaN)}), 1e-5, 1e-8, true).equal(tensor({true, true})));
+    CHECK(isclose(tensor({1., NaN}), tensor({1. + 1e-7, NaN}), 1e-5, 1e-8, true).equal(tensor({true, true})));
     CHECK(isclose(tensor({1, 2}), tensor({1, 3})).equal(tensor({true, false})));
     CHECK(rsub(x, 1).equal(1 - x));
   });
@@ -274,11 +269,11 @@ TEST_CASE("reductions over several axes, and statistics") {
     CHECK(all(x, {0, 2}, true).equal(tensor({false, true, true}).reshape({1, 3, 1})));
     CHECK(count_nonzero(x, {1, 2}).equal(tensor({11, 12})));
     CHECK(count_nonzero(x, 0).sizes().vec() == Shape{3, 4});
-    CHECK(nansum(tensor({{1., double(NaN)}, {2., 3.}}), 1).equal(tensor({1., 5.})));
-    CHECK(nanmean(tensor({{1., double(NaN)}, {2., 4.}}), 1).equal(tensor({1., 3.})));
-    CHECK(var(x, {0, 2}).allclose(x.permute({1, 0, 2}).reshape({3, 8}).var(1)));
+    CHECK(nansum(tensor({{1., NaN}, {2., 3.}}), 1).equal(tensor({1., 5.})));
+    CHECK(nanmean(tensor({{1., NaN}, {2., 4.}}), 1).equal(tensor({1., 3.})));
+    CHECK(var(x, {0, 2}).allclose(x.permute({1, 0, 2}).reshape({3, 8}).var(IntArrayRef({1}))));
     CHECK(var(x, {0, 2}, Scalar(0)).allclose(x.var({0, 2}, false)));
-    CHECK(std(tensor({1., 2., 3., 4.})).item<float>() == Approx(1.2909944));
+    CHECK(frit::std(tensor({1., 2., 3., 4.})).item<float>() == Approx(1.2909944));
     const auto [v, m] = var_mean(x, {0, 1});
     CHECK(v.allclose(x.var({0, 1})));
     CHECK(m.equal(x.mean({0, 1})));
@@ -301,7 +296,7 @@ TEST_CASE("reductions over several axes, and statistics") {
 }
 TEST_CASE("products with a third operand") {
   both_modes([] {
-    const Tensor a = tensor({{1., 2.}, {3., 4.}}), i = eye(2), bad = full({2, 2}, double(NaN));
+    const Tensor a = tensor({{1., 2.}, {3., 4.}}), i = eye(2), bad = full({2, 2}, NaN);
     CHECK(addmm(bad, a, i, 0, 3).equal(a * 3));
     CHECK(addmm(tensor({10., 20.}), a, i).equal(tensor({{11., 22.}, {13., 24.}})));
     CHECK(baddbmm(bad.unsqueeze(0), a.unsqueeze(0), i.unsqueeze(0), 0).equal(a.unsqueeze(0)));

@@ -337,8 +337,10 @@ TEST_CASE("nn: Embedding picks rows, and its padding row gets no gradient") {
   check_close(table->weight.grad(), {2, 2, 2, 1, 1, 1, 0, 0, 0, 1, 1, 1}, 0);
   CHECK(autograd::gradcheck([&](const auto& in) { return autograd::variable_list{F::embedding(at, in[0])}; }, {random({4, 3})}));
   CHECK_THROWS_WITH(table(at.to(kFloat32)), Contains("embedding") && Contains("float32") && Contains("int64"));
-  CHECK_THROWS_AS(F::embedding(tensor({4}, kInt64), random({4, 3})), IndexError);
+  CHECK_THROWS_WITH(F::embedding(tensor({4}, kInt64), random({4, 3})), Contains("embedding: the index 4") && Contains("0 to 3"));
   CHECK_THROWS_AS(F::embedding(tensor({-1}, kInt64), random({4, 3})), IndexError);
+  // Computed and strided indices are checked where they are used.
+  for (int64_t wrong : {-1, 4}) CHECK_THROWS_AS(F::embedding(tensor({wrong, int64_t(0)}, kInt64).expand({2, 2}).t(), random({4, 3})).sum().item<double>(), IndexError);
   CHECK_THROWS_WITH(nn::Embedding(nn::EmbeddingOptions(4, 3).padding_idx(4)), Contains("padding_idx 4"));
 }
 
@@ -603,6 +605,7 @@ TEST_CASE("nn: cross_entropy at its edges") {
   CHECK_THROWS_WITH(F::cross_entropy(x, tensor({0, 3}, kInt64)), Contains("cross_entropy: the target 3") && Contains("0 to 2"));
   CHECK_THROWS_WITH(frit::nll_loss(x, tensor({-1, 1}, kInt64)), Contains("nll_loss: the target -1"));
   CHECK_THROWS_AS(F::cross_entropy(x, tensor({0, -1}, kInt64)), IndexError);
+  for (int64_t wrong : {-1, 3}) CHECK_THROWS_AS(F::cross_entropy(x, tensor({wrong, int64_t(0), wrong}, kInt64).slice(0, 0, 3, 2)).item<double>(), IndexError);
   CHECK_THROWS_WITH(F::cross_entropy(x, tensor({0}, kInt64)), Contains("cross_entropy") && Contains("[2, 3]") && Contains("[1]") && Contains("shape [2]"));
   CHECK_THROWS_WITH(F::cross_entropy(x, random({2})), Contains("float64") && Contains("int64"));
   CHECK_THROWS_WITH(F::cross_entropy(x, ignored, F::CrossEntropyFuncOptions().weight(random({2}))), Contains("weight has shape [2]") && Contains("3 classes"));

@@ -254,9 +254,9 @@ TEST_CASE("training that is resumed from a checkpoint continues bit for bit", "[
   for (const jit::Mode mode : {jit::Mode::automatic, jit::Mode::eager})
     for (const auto& [name, make] : optimizers) {
       CAPTURE(name);
-      const jit::ModeGuard guard(mode);
       manual_seed(5);
-      Net net;
+      Net net, again;
+      const jit::ModeGuard guard(mode);
       auto optimizer = make(net.parameters());
       optim::StepLR schedule(*optimizer, 3, 0.5);
       train(net, *optimizer, schedule, 4);
@@ -269,7 +269,6 @@ TEST_CASE("training that is resumed from a checkpoint continues bit for bit", "[
       train(net, *optimizer, schedule, 5);
 
       manual_seed(99);
-      Net again;
       auto resumed = make(again.parameters());
       optim::StepLR resumed_schedule(*resumed, 3, 0.5);
       train(again, *resumed, resumed_schedule, 1);  // its state has to go

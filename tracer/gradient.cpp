@@ -146,15 +146,16 @@ void Walk::run() {
 void Walk::visit(Place p, const Var& g) {
   Trace& t = *p.trace;
   if (t.walked.size() < t.nodes.size()) t.walked.resize(t.nodes.size());
-  if (t.walked[p.node] && row(t.nodes[p.node].call.op).saved)
+  if (t.walked[p.node] && saved_of(t, p.node))
     throw AutogradError(std::string("backward: the graph at ") + op_name(t.nodes[p.node].call.op) +
                         " was walked before and what it saved was freed. Pass retain_graph=true the first time.");
   RuleContext c(t, p.node);
   std::vector<Var> given = vjp_rule(c, g);
   for (size_t k = 0; k < given.size(); ++k)
     if (given[k].defined() && c.wants(int(k))) give(origin_of(t, c.input_node(int(k))), std::move(given[k]));
-  if (!options_.retain_graph && t.order != ~0ull) {
+  if (!options_.retain_graph) {
     t.walked[p.node] = true;
+    if (t.order == ~0ull) return;  // deferred: nothing is held yet
     bool all = true;
     for (uint32_t n = 0; n < t.nodes.size() && all; ++n) all = t.walked[n] || t.nodes[n].call.op == Op::leaf || !wants(t, n);
     if (all)

@@ -50,10 +50,10 @@ Var pointwise_term(RuleContext& c, int k, const Var& t) {
   Operand operands[3] = {0, 0, 0};
   for (int j = 0; j < r.inputs; ++j) {
     if (c.is_number(j)) operands[j] = Operand(c.number(j));
-    else if (r.saved & (In0 << j)) operands[j] = Operand(c.input(j));
+    else if (r.reads[k] & (In0 << j)) operands[j] = Operand(c.input(j));
   }
   const Var none;
-  const Operand tangent(t), out(r.saved & Out ? c.output() : none);
+  const Operand tangent(t), out(r.reads[k] & Out ? c.output() : none);
   return r.derivative[k](Operands{tangent, operands[0], operands[1], operands[2], out});
 }
 // A term has the result's type and shape; the input's are restored at the edge, once.

@@ -68,14 +68,31 @@ inline std::nullptr_t to_var(std::nullptr_t) { return nullptr; }
 }  // namespace derivatives
 
 namespace {
-#define ROW(name, inputs, type, saved, low, high)                                                           \
+// Which operands a derivative names: the words a, b, c and out in its text.
+constexpr uint8_t reads(const char* text) {
+  uint8_t mask = 0;
+  const auto part = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; };
+  for (const char* p = text; *p;) {
+    const char* const start = p;
+    while (part(*p)) ++p;
+    if (p - start == 1 && *start >= 'a' && *start <= 'c') mask |= uint8_t(In0 << (*start - 'a'));
+    if (p - start == 3 && start[0] == 'o' && start[1] == 'u' && start[2] == 't') mask |= Out;
+    if (p == start) ++p;
+  }
+  return mask;
+}
+// A product's gradient in one operand reads the other.
+constexpr uint8_t structural_reads(Op op, uint8_t saved, int k) { return op == Op::matmul ? k == 0 ? In1 : k == 1 ? In0 : 0 : saved; }
+
+#define ROW(name, inputs, type, saved, low, high, ...)                                                      \
   {#name, inputs, RowKind::pointwise, TypeRule::type, saved, expressions::row_##name,                       \
-   {derivatives::row_##name[0], derivatives::row_##name[1], derivatives::row_##name[2]}, low, high},
-#define UNARY(name, type, saved, expression, da, low, high) ROW(name, 1, type, saved, low, high)
-#define BINARY(name, type, saved, expression, da, db, low, high) ROW(name, 2, type, saved, low, high)
-#define TERNARY(name, type, saved, expression, da, db, dc, low, high) ROW(name, 3, type, saved, low, high)
-#define STRUCTURAL(name, inputs, shape, type, saved, kind) \
-  {#name, inputs, RowKind::kind, TypeRule::type, saved, nullptr, {nullptr, nullptr, nullptr}, -3, 3},
+   {derivatives::row_##name[0], derivatives::row_##name[1], derivatives::row_##name[2]}, low, high, {__VA_ARGS__}},
+#define UNARY(name, type, saved, expression, da, low, high) ROW(name, 1, type, saved, low, high, reads(#da))
+#define BINARY(name, type, saved, expression, da, db, low, high) ROW(name, 2, type, saved, low, high, reads(#da), reads(#db))
+#define TERNARY(name, type, saved, expression, da, db, dc, low, high) ROW(name, 3, type, saved, low, high, reads(#da), reads(#db), reads(#dc))
+#define STRUCTURAL(name, inputs, shape, type, saved, kind)                                                       \
+  {#name, inputs, RowKind::kind, TypeRule::type, saved, nullptr, {nullptr, nullptr, nullptr}, -3, 3, \
+   {structural_reads(Op::name, saved, 0), structural_reads(Op::name, saved, 1), structural_reads(Op::name, saved, 2)}},
 const OpRow table[] = {
 #include "tracer/ops.def"
 };

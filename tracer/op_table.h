@@ -29,6 +29,7 @@ struct OpRow {
   scalar::Expr (*expression)(scalar::Expr a, scalar::Expr b, scalar::Expr c);
   Var (*derivative[3])(const Operands&);  // null: no gradient flows there
   double low, high;                       // test domain
+  uint8_t reads[3];                       // per derivative: which of `saved` it reads
 };
 const OpRow& row(Op op);
 inline const char* op_name(Op op) { return row(op).name; }

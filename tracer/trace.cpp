@@ -129,6 +129,7 @@ void Trace::clear() {
   name.assign({0, 0});
   has_names = false;
   joins = 0;
+  joined.clear();
   order = ~0ull;
   instance = next_instance.fetch_add(1, std::memory_order_relaxed);
 }
@@ -164,6 +165,14 @@ const Leaf* Trace::leaf(uint32_t n) const {
     if (l.node == n) return &l;
   return nullptr;
 }
+uint8_t saved_of(const Trace& t, uint32_t n) {
+  const OpRow& r = row(t.nodes[n].call.op);
+  if (r.inputs < 0) return r.saved;
+  uint8_t what = 0;
+  for (int k = 0; k < r.inputs && k < 3; ++k)
+    if (const uint32_t in = t.input(n, k); in < t.nodes.size() && t.nodes[in].result.flags & wants_grad) what |= r.reads[k];
+  return what;
+}
 SizeId Trace::new_size(int64_t e, bool is_derived) {
   if (e >= 0 && e < 2) return SizeId(e);
   if (extent.size() >= 0xffff) throw InternalError("a trace has too many size ids");
@@ -177,9 +186,19 @@ void Trace::join(SizeId a, SizeId b) {  // the smaller names the class
   a = find(a), b = find(b);
   if (a == b) return;
   if (a > b) std::swap(a, b);
+  joined.push_back({b, a, name[a]});
   parent[b] = a;
   if (!name[a]) name[a] = name[b];
   ++joins;
+}
+void Trace::rewind(const Mark& m) {
+  for (; joins > m.joins; --joins) {
+    const Join j = joined.back();
+    joined.pop_back();
+    parent[j.child] = j.child;
+    name[j.parent] = j.name;
+  }
+  extent.resize(m.sizes), parent.resize(m.sizes), derived.resize(m.sizes), name.resize(m.sizes);
 }
 
 // ---- axis names -----------------------------------------------------------------------------------------------------
@@ -239,20 +258,22 @@ uint32_t Recorder::bind_list(const std::vector<uint32_t>& nodes) {
   return first;
 }
 void Recorder::abandon() {
-  open->args.resize(args_bound);
+  open->args.resize(args_bound), open->lists.resize(lists_bound);
   if (!eager) return;
   // Views that were taken again for the failed call are as real as before.
   if (std::any_of(open->owner.begin(), open->owner.end(), [](Cell* c) { return c != nullptr; })) flush("error");
-  else open->clear(), args_bound = 0;
+  else open->clear(), args_bound = lists_bound = 0;
 }
 uint32_t Recorder::emit(const Call& call) {
   Trace& t = *open;
   Node n;
   n.call = call;
   n.call.mode |= mode;
+  const Trace::Mark before = t.mark();
   try {
     infer(t, n.call, n.result, mode & grad_mode);
   } catch (...) {
+    t.rewind(before);
     abandon();
     throw;
   }
@@ -265,7 +286,7 @@ uint32_t Recorder::emit(const Call& call) {
   t.value.push_back(nullptr);
   t.owner.push_back(nullptr);
   t.version.push_back(0);
-  args_bound = t.args.size();
+  args_bound = t.args.size(), lists_bound = t.lists.size();
   return uint32_t(t.nodes.size() - 1);
 }
 uint32_t Recorder::node_of(Cell* c) {
@@ -389,7 +410,7 @@ void keep_saved(Trace& t, std::vector<bool>& reached) {
   std::vector<bool> saved(t.nodes.size());
   for (uint32_t n = uint32_t(t.nodes.size()); n-- > 0;) {
     if (!reached[n]) continue;
-    const uint8_t what = row(t.nodes[n].call.op).saved;
+    const uint8_t what = saved_of(t, n);
     for (int k = 0; k < t.input_count(n); ++k) {
       const uint32_t in = t.input(n, k);
       if (in == scalar_operand) continue;
@@ -412,7 +433,7 @@ void Recorder::flush(const char* cause) {
     for (Cell* c : t.owner)
       if (c) c->deferred = false, c->trace = nullptr;  // poisoned
     t.clear();
-    args_bound = 0;
+    args_bound = 0, lists_bound = 0;
     throw;
   }
   bool keep = false;
@@ -429,7 +450,7 @@ void Recorder::flush(const char* cause) {
     if (!past) c->trace = nullptr;
     keep |= past;
   }
-  args_bound = 0;
+  args_bound = 0, lists_bound = 0;
   if (!keep) {
     t.clear();
     return;

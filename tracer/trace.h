@@ -72,6 +72,8 @@ struct Trace {
   std::vector<uint16_t> name;           // by size id: of the axis, 0 for none
   bool has_names = false;
   uint32_t joins = 0;
+  struct Join { SizeId child, parent; uint16_t name; };  // name: the parent's before
+  std::vector<Join> joined;             // the latest joins, so that a call that fails can take its own back
   uint64_t bytes = 0;                   // of the results so far, as if all were kept
   std::vector<uint64_t> args;           // numbers (bits of a double or int64), extents and other whole numbers
   std::vector<uint32_t> lists;          // operands of list ops
@@ -105,11 +107,17 @@ struct Trace {
   const Leaf* leaf(uint32_t n) const;
   SizeId new_size(int64_t e, bool is_derived = false);
   void join(SizeId a, SizeId b);
+  struct Mark { size_t sizes, lists; uint32_t joins; };
+  Mark mark() const { return {extent.size(), lists.size(), joins}; }
+  void rewind(const Mark& m);
   void clear();                             // as new, with its memory kept
 };
 Trace* new_trace();
 void release(Trace* t) noexcept;
 inline void retain(Trace* t) { t->refs.fetch_add(1, std::memory_order_relaxed); }
+
+// What a later backward through node n reads of its operands and result (Saved bits): by which operands want gradients.
+uint8_t saved_of(const Trace& t, uint32_t n);
 
 // Results and extents of a call, from its inputs; throws the user's errors. Appends size ids and joins only.
 void infer(Trace& t, const Call& call, Result& out, bool grad_enabled);
@@ -141,7 +149,7 @@ struct Recorder {
   void rename(Cell* c, uint32_t node);
   bool full() const;
   void abandon();                 // after an error: in eager mode nothing is pending
-  size_t args_bound = 0;          // arguments that belong to appended nodes
+  size_t args_bound = 0, lists_bound = 0;  // arguments and list entries that belong to appended nodes
 };
 Recorder& recorder();
 void set_eager_default(bool on);  // the mode in which new threads start

@@ -114,6 +114,18 @@ Var& emit_pointwise_(Op op, Var& target, std::initializer_list<Operand> rest) {
   r.finish_write(c, r.emit(call));
   return target;
 }
+namespace {
+// Only views do, and what the user gave; a deferred view is judged by the strides that it will have.
+bool shows_elements_twice(Cell* c) {
+  if (c->value) return overlaps_itself(*c->value);
+  if (!c->base) return false;
+  Value v{};
+  v.rank = uint8_t(rank_of(c));
+  std::copy_n(shape_of(c), v.rank, v.extent);
+  std::copy_n(strides_of(c).stride, v.rank, v.stride);
+  return overlaps_itself(v);
+}
+}  // namespace
 void check_writable(Cell* c, const char* op) {
   const Recorder& r = recorder();
   if ((c->flags & gradient_leaf) && (r.mode & grad_mode))
@@ -121,7 +133,7 @@ void check_writable(Cell* c, const char* op) {
   for (Cell* b = c->base; b; b = b->base)
     if ((b->flags & gradient_leaf) && (r.mode & grad_mode))
       throw AutogradError(std::string(op) + ": a view of a leaf tensor that requires grad is written in place. Write it under NoGradGuard, or write a copy.");
-  if (c->value && overlaps_itself(*c->value))
+  if (shows_elements_twice(c))
     throw ValueError(std::string(op) + ": several elements of the written tensor share one memory location (it was expanded). Write a clone() instead.");
 }
 Var& copy_(Var& target, const Var& source) {

@@ -1,20 +1,27 @@
 // idx files as tensors, and the datasets made of them.
 #include "frit/data/mnist.h"
-#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include "frontend/detail.h"
 #include "runtime/idx.h"
 
 namespace frit::data {
 
+// A new tensor with these bytes. It is real at once, and its storage is Frit's own.
+static Tensor copied(const void* bytes, const std::vector<int64_t>& extents, Dtype dtype) {
+  const Tensor t = empty(extents, dtype);
+  if (const size_t n = t.nbytes()) std::memcpy(frit::detail::value_of(t, "load").data(), bytes, n);
+  return t;
+}
+
 Tensor load_idx(const std::string& path) {
-  IdxArray array = read_idx(path);
-  return from_blob(array.bytes.data(), array.extents, array.dtype).clone();
+  const IdxArray array = read_idx(path);
+  return copied(array.bytes.data(), array.extents, array.dtype);
 }
 
 Tensor index_tensor(const std::vector<size_t>& indices) {
-  std::vector<int64_t> list(indices.begin(), indices.end());
-  return from_blob(list.data(), {int64_t(list.size())}, kInt64).clone();
+  const std::vector<int64_t> list(indices.begin(), indices.end());
+  return copied(list.data(), {int64_t(list.size())}, kInt64);
 }
 
 namespace datasets {

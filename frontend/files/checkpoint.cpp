@@ -137,6 +137,7 @@ InputArchive& operator>>(InputArchive& archive, nn::Module& module) {
   collect(module.named_buffers());
   NoGradGuard no_grad;
   for (auto& [mine, stored] : changes) mine.copy_(stored);
+  synchronize();                            // the file's tensors are let go here
   return archive;
 }
 

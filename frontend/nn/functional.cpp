@@ -4,6 +4,7 @@
 #include <limits>
 #include "frit/autograd.h"
 #include "frontend/detail.h"
+#include "frontend/nn/checks.h"
 
 namespace frit {
 
@@ -68,6 +69,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<int6
   if (w.size() != 2) throw ShapeError("embedding: the weight has shape " + shape_text(w) + ". Give a matrix [rows, dimension].");
   if (indices.dtype() != kInt64 && indices.dtype() != kInt32)
     throw DtypeError(std::string("embedding: the indices hold ") + dtype_name(indices.dtype()) + ". Convert them to int64 with to(kInt64).");
+  if (const auto wrong = nn::wrong_index(indices, w[0]))
+    throw IndexError("embedding: the index " + std::to_string(*wrong) + " is out of range for " + std::to_string(w[0]) + " rows. Give indices from 0 to " + std::to_string(w[0] - 1) + ".");
   const Tensor flat = indices.reshape({-1});
   const Tensor from_start = frit::where(flat.lt(Scalar(0)), Scalar(w[0]), flat);  // out of range: no row is counted from the end
   Tensor rows = weight.index_select(0, from_start);

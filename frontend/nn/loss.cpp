@@ -2,6 +2,7 @@
 // shape depends on values.
 #include "frit/nn/functional.h"
 #include "frontend/detail.h"
+#include "frontend/nn/checks.h"
 
 namespace frit {
 
@@ -48,6 +49,8 @@ Targets prepare(const Tensor& input, const Tensor& target, const Tensor& weight,
     throw DtypeError(std::string(op) + ": the target holds " + dtype_name(target.dtype()) + ". Class indices are int64: convert them with to(kInt64).");
   const int64_t classes = in[size_t(axis)];
   check_weight(weight, classes, op);
+  if (const auto wrong = nn::wrong_index(target, classes, ignore_index))
+    throw IndexError(std::string(op) + ": the target " + std::to_string(*wrong) + " is no class. Give classes from 0 to " + std::to_string(classes - 1) + ", or ignore_index where there is none.");
   Targets r{axis, classes, {}, {}, {}};
   const Tensor index = target.to(kInt64);
   r.keep = index.ne(Scalar(ignore_index));
@@ -67,14 +70,8 @@ Tensor weighted_mean(const Tensor& loss, const Targets& t) {
 Tensor finish(const Tensor& loss, const Targets& t, int64_t reduction, const char* op) {
   return reduction == kMean ? weighted_mean(loss, t) : reduced(loss, reduction, op);
 }
-Tensor negative_likelihood(const Tensor& log_probabilities, const Tensor& target, const Targets& t, const char* op) {
-  Tensor picked;
-  try {
-    picked = log_probabilities.gather(t.axis, t.index.unsqueeze(t.axis)).squeeze(t.axis);
-  } catch (const IndexError&) {
-    const int64_t highest = target.max().item<int64_t>(), wrong = highest >= t.classes ? highest : target.min().item<int64_t>();
-    throw IndexError(std::string(op) + ": the target " + std::to_string(wrong) + " is no class. Give classes from 0 to " + std::to_string(t.classes - 1) + ", or ignore_index where there is none.");
-  }
+Tensor negative_likelihood(const Tensor& log_probabilities, const Targets& t) {
+  const Tensor picked = log_probabilities.gather(t.axis, t.index.unsqueeze(t.axis)).squeeze(t.axis);
   Tensor loss = picked.neg();
   if (t.weight.defined()) loss = loss * t.weight;
   return frit::where(t.keep, loss, Scalar(0.0));
@@ -106,7 +103,7 @@ Tensor probability_loss(const Tensor& input, Tensor target, const Tensor& weight
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index) {
   const Targets t = prepare(log_probabilities, target, weight, ignore_index, "nll_loss");
-  return finish(negative_likelihood(log_probabilities, target, t, "nll_loss"), t, reduction, "nll_loss");
+  return finish(negative_likelihood(log_probabilities, t), t, reduction, "nll_loss");
 }
 
 Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index, double label_smoothing) {
@@ -117,7 +114,7 @@ Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, const Tenso
   if (in == shape(target, op) && target.is_floating_point()) return probability_loss(input, target, weight, reduction, label_smoothing);
   const Targets t = prepare(input, target, weight, ignore_index, op);
   const Tensor log_probabilities = input.log_softmax(t.axis);
-  const Tensor likelihood = finish(negative_likelihood(log_probabilities, target, t, op), t, reduction, op);
+  const Tensor likelihood = finish(negative_likelihood(log_probabilities, t), t, reduction, op);
   if (label_smoothing == 0) return likelihood;
   Tensor smooth = t.weight.defined() ? (log_probabilities * along_classes(weight, in.size(), t.axis)).sum(t.axis) : log_probabilities.sum(t.axis);
   smooth = frit::where(t.keep, smooth.neg(), Scalar(0.0));

@@ -7,8 +7,9 @@
 // operation, Bool as 0 or -1), Float64 and Int64 in two. What does not vary along the vector axis has all lanes equal,
 // in one ymm; but an Int64 of that kind lives in a general register, where addresses need it.
 //
-// levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · arithmetic.cpp, convert.cpp: one primitive on 8 lanes · address.cpp, memory.cpp:
-// loads and stores · reduce.cpp, reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
+// levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · primitives.cpp,
+// arithmetic.cpp, convert.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
+// reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
 #pragma once
 #include <asmjit/x86.h>
 #include <array>
@@ -85,6 +86,7 @@ struct Level {
   Gp index;                    // loop: the index; strip: index of lane 0 less `displacement`; columns: first column
   int64_t displacement = 0;
   Gp end;                      // columns: end of the columns
+  int width = 1;               // strip: as many are computed in one iteration
   Ymm tail, tail_wide[2];      // strip: mask of the lanes that exist; not valid: all of them
   asmjit::BaseNode* point = nullptr;  // suspended here; null: live
   std::vector<int32_t> slots;  // value -> number in Emitter::reps_, or -1
@@ -252,7 +254,8 @@ class Emitter {
   // ---- reduce.cpp, reduce_columns.cpp
   struct Accumulator {
     Ymm v[2];
-    Ymm index[2];  // argmax, argmin
+    Ymm index[2];  // argmax, argmin; quick extremes: first one's sign bits and NaNs
+    Ymm more[2];   // quick extremes: second half's
   };
   using Accumulators = std::vector<Accumulator>;  // of a group
   struct Group {
@@ -276,6 +279,12 @@ class Emitter {
   Accumulators start(const Group& g);
   void accumulate(Id r, Accumulator& acc, Level* strip);
   void accumulate_argument(Id r, Accumulator& acc, Level* strip);
+  bool is_quick_extreme(const Instr& r) const;
+  void start_extremes(const Group& g, std::vector<Accumulators>& accs);
+  void accumulate_extreme(Id r, size_t number, Accumulator& acc, Level* strip, int u);
+  void finish_extreme(const Instr& r, std::vector<Accumulators>& accs, size_t n);
+  void accumulate_free(const Group& g, Accumulators& accs, Level& strip, int u);
+  void free_interleaved(Group& g, Level& inside, const Gp& k, const Gp& extent, std::vector<Accumulators>& accs);
   Ymm participating(Id r, Level* strip, int half);                     // the value, the identity where masked
   void combine_into(const Instr& r, const Ymm& d, const Ymm& a, const Operand& b);
   void extreme_into(const Instr& r, const Ymm& d, const Ymm& a, const Operand& b);
@@ -332,6 +341,7 @@ class Emitter {
   std::vector<std::array<uint64_t, 4>> pool_;
   std::map<std::array<uint64_t, 4>, int> pool_index_;
   Mem slots_[3];
+  std::vector<std::array<Ymm, 2>> pending_;     // quick extremes: values whose NaNs are looked for with the next strip's
   std::deque<Stash> stashes_;
   std::vector<Id> in_progress_;                 // reduces being emitted
 };

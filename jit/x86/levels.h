@@ -57,9 +57,12 @@ void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int un
 template <class Body>
 void Emitter::strips_of(const std::vector<Level*>& parents, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body) {
   for (Level* p : parents) suspend(*p);
-  const auto open_strips = [&](int u) {
+  const auto open_strips = [&](int u, int width) {
     std::vector<Level> levels;
-    for (Level* p : parents) levels.push_back(open_strip(p, axis, i, 8 * u, plan));
+    for (Level* p : parents) {
+      levels.push_back(open_strip(p, axis, i, 8 * u, plan));
+      levels.back().width = width;
+    }
     return levels;
   };
   const auto full = [&](int width) {
@@ -71,7 +74,7 @@ void Emitter::strips_of(const std::vector<Level*>& parents, int axis, const Gp& 
     cc_.align(asmjit::AlignMode::kCode, 32);
     cc_.bind(top);
     std::vector<std::vector<Level>> levels;
-    for (int u = 0; u < width; ++u) levels.push_back(open_strips(u));
+    for (int u = 0; u < width; ++u) levels.push_back(open_strips(u, width));
     if (width > 1)
       for (Id v : plan.schedule)
         for (auto& of_one : levels)
@@ -100,7 +103,7 @@ void Emitter::strips_of(const std::vector<Level*>& parents, int axis, const Gp& 
     cc_.cmovg(rest, eight);
   }
   {
-    std::vector<Level> levels = open_strips(0);
+    std::vector<Level> levels = open_strips(0, 1);
     cc_.lea(table, asmjit::x86::ptr(pool_label_, 32));  // after eight words of ones, eight of zeros
     cc_.shl(rest, 2);
     cc_.sub(table, rest);

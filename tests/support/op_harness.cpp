@@ -235,7 +235,7 @@ class Shadow {
 
  private:
   void complain(uint32_t n, const std::string& what) {
-    std::string s = node_text(t_, n) + ": " + what;
+    std::string s = std::string(tally().mode) + " " + node_text(t_, n) + ": " + what;
     for (int k = 0; k < t_.input_count(n); ++k)
       if (const uint32_t in = t_.input(n, k); in != scalar_operand && value_[in]) s += "\n    operand " + std::to_string(k) + " " + layout_text(*value_[in]);
     if (real_[n]) s += "\n    result " + layout_text(*real_[n]);
@@ -297,7 +297,7 @@ class Shadow {
     tally().nodes += op != Op::leaf;
     tally().elements += size_t(real_[n]->numel());
     tally().rows[op].insert(real_[n]->dtype);
-    const std::string d = difference(*real_[n], *value_[n]);
+    std::string d = difference(*real_[n], *value_[n]);
     if (!d.empty()) complain(n, d);
   }
   // Bytes between the elements of written values stay as they were.
@@ -323,15 +323,30 @@ class Shadow {
   bool writes_ = false;
 };
 
+Executor library = &jit::execute;
 void checked_execute(Trace& t, const char* cause) {
   Shadow shadow(t);
-  jit::execute(t, cause);
+  library(t, cause);
   shadow.run();
   ++tally().flushes;
 }
 }  // namespace
 
-Checked::Checked(jit::Mode mode) : mode_(mode) { set_executor(&checked_execute); }
+const char* mode_name(RunMode m) {
+  constexpr const char* names[] = {"eager", "automatic", "compiled"};
+  return names[int(m)];
+}
+InMode::InMode(RunMode m) : mode_(m == RunMode::eager ? jit::Mode::eager : jit::Mode::automatic), before_(recorder().foreground) { recorder().foreground = m == RunMode::compiled; }
+InMode::~InMode() {
+  synchronize();
+  recorder().foreground = before_;
+}
+
+Checked::Checked(RunMode mode, Executor given) : mode_(mode) {
+  library = given ? given : &jit::execute;
+  tally().mode = mode_name(mode);
+  set_executor(&checked_execute);
+}
 Checked::~Checked() {
   synchronize();
   set_executor(&jit::execute);
@@ -351,6 +366,7 @@ std::string Tally::text(const std::string& what) const {
          " elements compared, " + std::to_string(mismatches.size()) + " mismatches, " + std::to_string(gradients) + " gradients checked";
 }
 void report(const std::string& what) {
+  if (jit::interpreter_only()) std::printf("this processor runs no generated code: the interpreter was compared with itself\n");
   std::printf("%s\n", tally().text(what).c_str());
   std::fflush(stdout);
   std::string first;

@@ -64,6 +64,7 @@ struct Tally {
   std::map<Op, std::set<Dtype>> rows;
   std::set<std::string> layouts;
   std::vector<std::string> mismatches;
+  const char* mode = "";
   std::string text(const std::string& what) const;
 };
 Tally& tally();
@@ -71,17 +72,30 @@ void report(const std::string& what);          // prints the tally; fails when t
 std::vector<Op> rows_where(bool (*chosen)(const OpRow&));
 void require_covered(const std::vector<Op>& rows);  // each ran under Checked
 
+// automatic: ops are collected until a flush, which runs them one by one as long as the trace is not hot; compiled: each
+// flush is fused and compiled at once, as inside compile().
+enum class RunMode : uint8_t { eager, automatic, compiled };
+constexpr RunMode all_modes[] = {RunMode::eager, RunMode::automatic, RunMode::compiled};
+const char* mode_name(RunMode m);
+class InMode {
+ public:
+  explicit InMode(RunMode m);
+  ~InMode();
+  InMode(const InMode&) = delete;
+
+ private:
+  jit::ModeGuard mode_;
+  bool before_;
+};
 class Checked {
  public:
-  explicit Checked(jit::Mode mode);
+  explicit Checked(RunMode mode, tracer::Executor library = nullptr);  // null: the library's own
   ~Checked();
   Checked(const Checked&) = delete;
 
  private:
-  jit::ModeGuard mode_;
+  InMode mode_;
 };
-inline const char* mode_name(jit::Mode m) { return m == jit::Mode::eager ? "eager" : "automatic"; }
-constexpr jit::Mode both_modes[] = {jit::Mode::eager, jit::Mode::automatic};
 
 // The rule of promotion from LibTorch's documentation, written again: operands with axes first, then without, then numbers.
 struct Typed {

@@ -30,6 +30,13 @@ Tensor norm(const Tensor& a, const std::string& order, OptionalIntArrayRef axes 
 Tensor vector_norm(const Tensor& a, const Scalar& order = 2, OptionalIntArrayRef axes = std::nullopt, bool keepdim = false, std::optional<Dtype> type = std::nullopt);
 Tensor matrix_norm(const Tensor& a, const Scalar& order, IntArrayRef axes = {-2, -1}, bool keepdim = false, std::optional<Dtype> type = std::nullopt);
 Tensor matrix_norm(const Tensor& a, const std::string& order = "fro", IntArrayRef axes = {-2, -1}, bool keepdim = false, std::optional<Dtype> type = std::nullopt);
+// Text in quotes: as a pointer it would convert to a number too.
+inline Tensor norm(const Tensor& a, const char* order, OptionalIntArrayRef axes = std::nullopt, bool keepdim = false, std::optional<Dtype> type = std::nullopt) {
+  return norm(a, std::string(order), axes, keepdim, type);
+}
+inline Tensor matrix_norm(const Tensor& a, const char* order, IntArrayRef axes = {-2, -1}, bool keepdim = false, std::optional<Dtype> type = std::nullopt) {
+  return matrix_norm(a, std::string(order), axes, keepdim, type);
+}
 Tensor diagonal(const Tensor& a, int64_t offset = 0, int64_t axis1 = -2, int64_t axis2 = -1);
 }  // namespace linalg
 

@@ -4,9 +4,11 @@
 #include "frit/compile.h"
 #include "frit/einops.h"
 #include "frit/einsum.h"
+#include "frit/files.h"
 #include "frit/functions.h"
 #include "frit/tensor.h"
 #include "frit/data.h"
 #include "frit/nn.h"
 #include "frit/optim.h"
+#include "frit/serialize.h"
 #include "runtime/launch.h"  // set_num_threads

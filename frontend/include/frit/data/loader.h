@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <vector>
+#include "frit/autograd.h"
 #include "frit/data/dataset.h"
 #include "frit/nn/options.h"
 
@@ -110,7 +111,9 @@ template <class Set, class Order> class DataLoader {
       jobs.push_back([own = std::make_shared<Set>(dataset_)](const std::vector<size_t>& request) -> std::shared_ptr<void> {
         return std::make_shared<BatchType>(own->get_batch(request));
       });
-    if (!jobs.empty()) workers_ = std::make_unique<detail::Workers>(std::move(jobs));
+    if (jobs.empty()) return;
+    synchronize();  // what the dataset holds is real before other threads read it
+    workers_ = std::make_unique<detail::Workers>(std::move(jobs));
   }
   // Starts anew. One iterator at a time.
   Iterator begin() {
