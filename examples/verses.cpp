@@ -20,21 +20,21 @@ namespace {
 
 struct Settings {
   std::string file, losses;
-  int64_t steps = 400, batch = 16, d = 128, layers = 2, heads = 4, seed = 0, threads = 0, sample = 200, warmup = 40, report = 50;
+  int64_t steps = 800, batch = 16, d = 128, layers = 2, heads = 4, seed = 0, threads = 0, sample = 200, warmup = 40, report = 100;
   double rate = 3e-3, temperature = 0.7, at_most = 0;
 };
 
 const char* const usage =
     "verses [options] [FILE]\n"
     "  FILE             a text, one sequence a line (default: what `bible` of the package bible-kjv prints)\n"
-    "  --steps N        of training (400)\n"
+    "  --steps N        of training (800)\n"
     "  --batch N        verses in a step (16)\n"
     "  --d N            width (128); a multiple of --heads\n"
     "  --layers N       blocks (2)\n"
     "  --heads N        of attention (4)\n"
     "  --lr X           highest learning rate (0.003)\n"
     "  --warmup N       steps until it is reached (40)\n"
-    "  --report N       steps between two reports (50)\n"
+    "  --report N       steps between two reports (100)\n"
     "  --seed N         of the initial values, the order and the samples (0)\n"
     "  --threads N      0: all processors (0)\n"
     "  --mode M         automatic or eager (FRIT_MODE, else automatic)\n"
@@ -218,7 +218,7 @@ double train(const Settings& s) {
   if (lines.size() < 100) throw std::runtime_error("the text has only " + std::to_string(lines.size()) + " lines; it takes at least 100");
   const Alphabet alphabet(lines);
   std::vector<std::string> training, held_out;
-  for (size_t i = 0; i < lines.size(); ++i) (i % 50 == 0 ? held_out : training).push_back(lines[i]);
+  for (size_t i = 0; i < lines.size(); ++i) (i % 100 == 0 ? held_out : training).push_back(lines[i]);
 
   const std::vector<int64_t> edges{48, 64, 80, 96, 112, 128, 144, 160, 192, 224, 256, 320, 384, 512};
   Verses training_set(std::move(training), alphabet), held_out_set(std::move(held_out), alphabet);

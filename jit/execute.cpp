@@ -10,6 +10,7 @@
 #include "runtime/error.h"
 #include "runtime/settings.h"
 #include "runtime/stats.h"
+#include "tracer/custom.h"
 
 namespace frit::jit {
 
@@ -38,6 +39,8 @@ struct Work {
       const Node& node = t.nodes[n];
       if (t.owner[n]) roots[n] = true;
       if (t.owner[n] && node.result.flags & wants_grad) reached[n] = true;
+      if (node.call.mode & new_leaf) reached[n] = false;  // a gradient ends at a leaf that was written
+      if (reached[n] && is_custom(t, n)) reach_custom(t, n, reached);
       const uint8_t saved = reached[n] ? saved_of(t, n) : 0;
       if (saved & Out) roots[n] = true;
       if (roots[n] || (node.call.mode & in_place)) needed[n] = true;
@@ -81,6 +84,30 @@ void run_single(Trace& t, uint32_t n, bool pure) {
 void set_interpreter_only(bool on) { interpret_all = on || !cpu_info().generates_code(); }
 bool interpreter_only() { return interpret_all; }
 
+namespace {
+// In recorded order. A leaf's version is that of its place in the order.
+void run_op_by_op(Trace& t, const std::vector<bool>* needed) {
+  Failures failures(t);
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    if (t.nodes[n].call.op == Op::leaf) {
+      t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
+      continue;
+    }
+    if ((needed && !(*needed)[n]) || t.value[n]) continue;
+    if (failures.any() && failures.reach_inputs(n)) {
+      failures.spread(n);
+      continue;
+    }
+    try {
+      run_single(t, n);
+    } catch (...) {
+      failures.add(n, t.nodes[n].call.mode & in_place);
+    }
+  }
+  failures.rethrow();
+}
+}  // namespace
+
 void execute(Trace& t, const char* cause) {
   const uint32_t count = uint32_t(t.nodes.size());
   frit::count(&Counters::flushes);
@@ -93,23 +120,26 @@ void execute(Trace& t, const char* cause) {
     const bool whole = ops == 1 || r.eager;
     std::optional<Work> work;
     if (!whole) work.emplace(t);
-    for (uint32_t n = 0; n < count; ++n)
-      if (t.nodes[n].call.op != Op::leaf && (whole || work->needed[n])) run_single(t, n);
-    return;
+    return run_op_by_op(t, whole ? nullptr : &work->needed);
   }
   const Work work(t);
   const TraceKey key = make_key(t, work.roots);
-  const std::shared_ptr<Plan> plan = plan_for(t, key, work.needed, work.roots, r.foreground);
+  std::shared_ptr<Plan> plan;
+  std::exception_ptr refused;  // a RecompileGuard allows no plan: the values are made all the same
+  try {
+    plan = plan_for(t, key, work.needed, work.roots, r.foreground);
+  } catch (const RecompileError&) {
+    refused = std::current_exception();
+  }
   note_flush(cause, ops, plan ? 1 : 0);
   if (plan) {
     explain_run(*plan, t, key);
-    run_plan(plan, t, r.foreground ? CompileWhere::foreground : tier_settings().where);
-    return;
+    return run_plan(plan, t, r.foreground ? CompileWhere::foreground : tier_settings().where);
   }
   frit::count(&Counters::tier0_flushes);
   frit::count(&Counters::eager_ops, ops);
-  for (uint32_t n = 0; n < count; ++n)
-    if (work.needed[n] && t.nodes[n].call.op != Op::leaf && !t.value[n]) run_single(t, n);
+  run_op_by_op(t, &work.needed);
+  if (refused) std::rethrow_exception(refused);
 }
 
 ValueRef run_node(Trace& t, uint32_t n, Value* const* inputs, bool pure) {

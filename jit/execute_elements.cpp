@@ -131,11 +131,12 @@ ValueRef run_pointwise(Trace& t, uint32_t n, Value* const* inputs, bool writes) 
   Value* in[3] = {inputs[0], r.inputs > 1 ? inputs[1] : nullptr, r.inputs > 2 ? inputs[2] : nullptr};
   if (writes) {
     result = ValueRef::share(inputs[0]);
-    if ((node.result.flags & wants_grad) && (saved_of(t, n) & In0)) {  // the gradient will read the old content
-      held[0] = ValueRef::take(new_value(inputs[0]->dtype, inputs[0]->extent, inputs[0]->rank));
+    if ((node.result.flags & wants_grad) && !(node.call.mode & new_leaf) && (saved_of(t, n) & In0)) {  // the gradient will read the old content
+      held[0] = ValueRef::take(new_value_ordered(inputs[0]->dtype, inputs[0]->extent, inputs[0]->rank, *inputs[0]));
       copy_values(*inputs[0], *held[0]);
       const uint32_t old = t.input(n, 0);
       release(std::exchange(t.value[old], held[0].get()));
+      t.version[old] = 0;
       retain(held[0].get());
       t.version[old] = held[0]->storage->version.load(std::memory_order_relaxed);
       in[0] = held[0].get();

@@ -6,6 +6,7 @@
 //   Builder   node -> group, storage classes, and the rules of what fits
 #include "jit/fuse.h"
 #include <algorithm>
+#include <bit>
 
 namespace frit::jit {
 
@@ -16,6 +17,7 @@ constexpr uint32_t none = ~0u;
 
 struct Draft {
   Group group;
+  std::vector<uint32_t> read;     // tensors from outside, each once
   std::vector<uint64_t> depends;  // bit per group, transitive
   bool reduced = false;           // columns: no full node may follow
 };
@@ -40,6 +42,7 @@ class Builder {
   bool depends(uint32_t g, uint32_t on) const { return drafts_[g].depends[on / 64] >> (on % 64) & 1; }
   void add_dependence(uint32_t g, uint32_t on);
   uint32_t new_group(GroupKind kind, uint32_t n);
+  size_t new_operands(uint32_t g, uint32_t n, std::vector<uint32_t>* add = nullptr) const;
   void place(uint32_t n);
   Fusion order();
   void finish(Group& g) const;
@@ -54,6 +57,7 @@ class Builder {
   std::vector<std::vector<Access>> accesses_;  // by storage class, since the last write
   std::vector<std::vector<uint32_t>> consumers_;
   std::vector<bool> written_;                // storage classes that something writes in place
+  std::vector<bool> placed_;                 // by node: a view that is an op of its own
   Fusion fusion_;
   size_t words_ = 0;
 };
@@ -65,7 +69,7 @@ bool Builder::is_pointwise(uint32_t n) const {
 bool Builder::fusable(uint32_t n) const {
   const Node& node = t_.nodes[n];
   if (writes_in_place(n)) {
-    if (node.result.flags & wants_grad) return false;  // keeps a copy of what it overwrites
+    if ((node.result.flags & wants_grad) && !(node.call.mode & new_leaf)) return false;  // keeps a copy of what it overwrites
     for (int k = 1; k < t_.input_count(n); ++k)        // reads what it writes through another view: the operand is copied first
       if (const uint32_t in = t_.input(n, k); in != scalar_operand && in != node.call.in[0] && storage_[in] == storage_[n]) return false;
   }
@@ -158,27 +162,19 @@ bool Builder::fits(Draft& d, uint32_t n, bool commit) {
 }
 
 void Builder::classify_storage() {
-  uint32_t next = 0;
-  std::vector<std::pair<const Storage*, uint32_t>> leaves;
-  storage_.assign(t_.nodes.size(), none);
-  for (uint32_t n = 0; n < t_.nodes.size(); ++n) {
-    const Call& call = t_.nodes[n].call;
-    const RowKind k = row(call.op).kind;
-    if (call.op == Op::leaf) {
-      const Storage* s = t_.value[n]->storage;
-      const auto at = std::find_if(leaves.begin(), leaves.end(), [&](const auto& l) { return l.first == s; });
-      storage_[n] = at == leaves.end() ? next++ : at->second;
-      if (at == leaves.end()) leaves.emplace_back(s, storage_[n]);
-    } else if (k == RowKind::view || k == RowKind::alias || writes_in_place(n)) {
-      storage_[n] = storage_[call.in[0]];
-    } else {
-      storage_[n] = next++;
-    }
-  }
-  accesses_.resize(next);
-  written_.assign(next, false);
-  for (uint32_t n = 0; n < t_.nodes.size(); ++n)
+  const uint32_t count = uint32_t(t_.nodes.size());
+  storage_ = memory_classes(t_, &pure_);
+  accesses_.resize(count);
+  written_.assign(count, false);
+  for (uint32_t n = 0; n < count; ++n)
     if (writes_in_place(n)) written_[storage_[n]] = true;
+  placed_.assign(count, false);
+  fusion_.constant.assign(count, false);
+  for (uint32_t n = 0; n < count; ++n) {
+    // A reshape of memory that is written may have to copy it: it has its place in the order, as an op of its own.
+    placed_[n] = t_.nodes[n].call.op == Op::reshape && written_[storage_[n]] && !passes_through(t_, n);
+    fusion_.constant[n] = t_.nodes[n].call.op == Op::full && !written_[storage_[n]];
+  }
 }
 // Producers, and the order of reads and writes of storage that is written in place.
 std::vector<Builder::Dependence> Builder::dependences(uint32_t n) {
@@ -189,6 +185,8 @@ std::vector<Builder::Dependence> Builder::dependences(uint32_t n) {
     if (in == scalar_operand) continue;
     const uint32_t base = view_base(t_, in);
     if (t_.nodes[base].call.op != Op::leaf) d.push_back({base, in == base || passes_through(t_, in)});
+    for (uint32_t v = in; row(t_.nodes[v].call.op).kind == RowKind::view; v = t_.nodes[v].call.in[0])
+      if (placed_[v]) d.push_back({v, false});
     const uint32_t s = storage_[in];
     if (!written_[s]) continue;
     // A read comes after the last write; an elementwise read of the very node that was written may share its kernel.
@@ -197,6 +195,11 @@ std::vector<Builder::Dependence> Builder::dependences(uint32_t n) {
   }
   if (writes) {
     const uint32_t target = t_.nodes[n].call.in[0];
+    // Memory that is written must be there: it is not made by the same kernel.
+    uint32_t made = target;
+    for (RowKind k = row(t_.nodes[made].call.op).kind; k == RowKind::view || k == RowKind::alias || writes_in_place(made); k = row(t_.nodes[made].call.op).kind)
+      made = t_.nodes[made].call.in[0];
+    if (t_.nodes[made].call.op != Op::leaf) d.push_back({made, false});
     for (const Access& a : accesses_[storage_[n]]) {
       bool same = a.node == target;
       if (!a.write && is_pointwise(a.node)) {  // a reader in the same kernel: only of exactly the elements that are written
@@ -234,6 +237,19 @@ uint32_t Builder::new_group(GroupKind kind, uint32_t n) {
   return uint32_t(drafts_.size() - 1);
 }
 
+// What n would read that the group does not read or make yet.
+size_t Builder::new_operands(uint32_t g, uint32_t n, std::vector<uint32_t>* add) const {
+  size_t count = 0;
+  const std::vector<uint32_t>& read = drafts_[g].read;
+  for (int k = 0; k < t_.input_count(n); ++k) {
+    const uint32_t in = t_.input(n, k);
+    if (in == scalar_operand || fusion_.constant[in] || group_of_[passes_through(t_, in) ? view_base(t_, in) : in] == g) continue;
+    if (std::find(read.begin(), read.end(), in) != read.end()) continue;
+    ++count;
+    if (add) add->push_back(in);
+  }
+  return count;
+}
 void Builder::place(uint32_t n) {
   const std::vector<Dependence> deps = dependences(n);
   uint32_t chosen = none;
@@ -250,6 +266,7 @@ void Builder::place(uint32_t n) {
     for (uint32_t g : candidates) {
       const char* why = nullptr;
       if (!fits(drafts_[g], n, false)) why = "their shapes make no common iteration space";
+      else if (new_operands(g, n) + drafts_[g].read.size() > max_group_operands) why = "one kernel would read too many tensors";
       for (const Dependence& d : deps) {
         const uint32_t h = group_of_[d.node];
         if (why || h == none) continue;
@@ -269,7 +286,7 @@ void Builder::place(uint32_t n) {
     const bool reduces = row(t_.nodes[n].call.op).kind == RowKind::reduce;
     chosen = new_group(can ? GroupKind::elements : GroupKind::single, reduces ? t_.nodes[n].call.in[0] : n);
   }
-  if (can) fits(drafts_[chosen], n, true);
+  if (can) fits(drafts_[chosen], n, true), new_operands(chosen, n, &drafts_[chosen].read);
   drafts_[chosen].group.nodes.push_back(n);
   group_of_[n] = chosen;
   for (const Dependence& d : deps)
@@ -284,7 +301,7 @@ void Builder::finish(Group& g) const {
       if (in == scalar_operand) continue;
       if (g.kind != GroupKind::single) {
         if (mine(in) || (passes_through(t_, in) && mine(view_base(t_, in)))) continue;
-        if (t_.nodes[in].call.op == Op::full) continue;  // a number
+        if (fusion_.constant[in]) continue;  // a number
       }
       if (std::find(g.inputs.begin(), g.inputs.end(), in) == g.inputs.end()) g.inputs.push_back(in);
     }
@@ -329,8 +346,19 @@ Fusion Builder::order() {
       if (done[g]) continue;
       if (expanded) {
         done[g] = true;
-        finish(drafts_[g].group);
-        fusion_.groups.push_back(std::move(drafts_[g].group));
+        Group& group = drafts_[g].group;
+        finish(group);
+        if (2 * group.inputs.size() + group.outputs.size() <= max_group_pointers) {
+          fusion_.groups.push_back(std::move(group));
+          continue;
+        }
+        fusion_.why_not.push_back(std::to_string(group.nodes.size()) + " ops run alone: one kernel would write " + std::to_string(group.outputs.size()) + " tensors");
+        for (uint32_t n : group.nodes) {
+          Group single;
+          single.nodes = {n}, single.space = n;
+          finish(single);
+          fusion_.groups.push_back(std::move(single));
+        }
         continue;
       }
       stack.push_back({g, true});
@@ -353,12 +381,71 @@ Fusion Builder::run() {
         if (const uint32_t in = t_.input(n, k); in != scalar_operand) consumers_[in].push_back(n);
   for (uint32_t n = 0; n < count; ++n) {
     const RowKind kind = row(t_.nodes[n].call.op).kind;
-    if (!needed_[n] || t_.nodes[n].call.op == Op::leaf || kind == RowKind::view || kind == RowKind::alias) continue;
+    if (!needed_[n] || t_.nodes[n].call.op == Op::leaf || (kind == RowKind::view && !placed_[n]) || kind == RowKind::alias) continue;
     place(n);
   }
   return order();
 }
 }  // namespace
+
+namespace {
+// Storages of leaves by address, and which of the foreign ones overlap.
+class StorageTable {
+ public:
+  StorageTable(size_t leaves, bool by_bytes) : by_bytes_(by_bytes), slots_(std::bit_ceil(2 * leaves + 2)) {}
+  uint32_t find(const Storage* s) {
+    size_t at = (reinterpret_cast<uintptr_t>(s) >> 4) * 0x9e3779b97f4a7c15 >> 32;
+    for (;; ++at) {
+      Slot& slot = slots_[at & (slots_.size() - 1)];
+      if (slot.storage == s) return slot.memory;
+      if (slot.storage) continue;
+      slot = {s, by_bytes_ && s->foreign ? overlapping(s) : next_++};
+      return slot.memory;
+    }
+  }
+
+ private:
+  struct Slot { const Storage* storage; uint32_t memory; };
+  struct Range { const char *first, *last; uint32_t memory; };
+  uint32_t overlapping(const Storage* s) {
+    const char *first = static_cast<const char*>(s->data), *last = first + s->bytes;
+    uint32_t memory = no_memory;
+    for (const Range& r : foreign_)
+      if (memory == no_memory && first < r.last && r.first < last) memory = r.memory;
+    if (memory == no_memory) memory = next_++;
+    foreign_.push_back({first, last, memory});
+    return memory;
+  }
+  bool by_bytes_;
+  std::vector<Slot> slots_;
+  std::vector<Range> foreign_;
+  uint32_t next_ = 0;
+};
+}  // namespace
+
+std::vector<uint32_t> leaf_memory(const Trace& t, bool by_bytes) {
+  std::vector<uint32_t> memory(t.nodes.size(), no_memory);
+  size_t leaves = 0;
+  for (const Node& n : t.nodes) leaves += n.call.op == Op::leaf;
+  StorageTable table(leaves, by_bytes);
+  for (uint32_t n = 0; n < t.nodes.size(); ++n)
+    if (t.nodes[n].call.op == Op::leaf) memory[n] = table.find(t.value[n]->storage);
+  return memory;
+}
+std::vector<uint32_t> memory_classes(const Trace& t, const std::vector<bool>* pure, bool by_bytes) {
+  std::vector<uint32_t> memory = leaf_memory(t, by_bytes);
+  uint32_t next = 0;
+  for (uint32_t m : memory)
+    if (m != no_memory) next = std::max(next, m + 1);
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    const Call& call = t.nodes[n].call;
+    if (call.op == Op::leaf) continue;
+    const RowKind k = row(call.op).kind;
+    const bool shares = k == RowKind::view || k == RowKind::alias || ((call.mode & in_place) && !(pure && (*pure)[n]));
+    memory[n] = shares ? memory[call.in[0]] : next++;
+  }
+  return memory;
+}
 
 std::vector<bool> pure_writes(const Trace& t) {
   const uint32_t count = uint32_t(t.nodes.size());

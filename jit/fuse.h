@@ -25,10 +25,11 @@ struct Group {
 };
 struct Fusion {
   std::vector<Group> groups;              // in an order that respects every dependence
+  std::vector<bool> constant;             // by node: a `full` that nothing writes: a number to the kernels that read it
   std::vector<std::string> why_not;       // "add, sum: …": pairs that were not fused, and why
 };
 
-constexpr size_t max_group_nodes = 96, max_group_operands = 28;
+constexpr size_t max_group_nodes = 96, max_group_operands = 28, max_group_pointers = 96;
 
 // needed: nodes to compute; roots: nodes whose values must be real afterwards.
 Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots);
@@ -36,6 +37,13 @@ Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<b
 // By node: written in place, and nobody can tell: the memory was made in this trace and no view of it was taken. Such a
 // write makes a new value instead.
 std::vector<bool> pure_writes(const Trace& t);
+
+// By node: the memory that its value lies in, numbered in order of first use. Views and writes in place share their operand's
+// (a pure write has its own where `pure` is given); leaves share whose storage is one, or (by bytes) foreign and overlapping.
+constexpr uint32_t no_memory = ~0u;
+std::vector<uint32_t> memory_classes(const Trace& t, const std::vector<bool>* pure = nullptr, bool by_bytes = true);
+// Of leaves alone; no_memory elsewhere.
+std::vector<uint32_t> leaf_memory(const Trace& t, bool by_bytes = true);
 
 // The node whose value a chain of views shows.
 uint32_t view_base(const Trace& t, uint32_t n);

@@ -61,7 +61,7 @@ scalar::Function half_rounding(Dtype d) {
   return b.finish({scalar::select(x != x, x, scalar::bitcast(scalar::bitcast(value, Dtype::Int32) | sign, Dtype::Float32))});
 }
 
-GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure) {
+GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure, const std::vector<bool>& constant) {
   GroupPlan p;
   p.space = g.space, p.first = g.first, p.last = g.last;
   p.code.kind = g.kind;
@@ -105,7 +105,7 @@ GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pu
       if (k == 0) item.in = t.nodes[in].result.dtype;
       const uint32_t base = passes_through(t, in) ? view_base(t, in) : in;
       if (mine(base)) item.refs[k] = {Reference::Kind::item, uint8_t(item_of(base))};
-      else if (t.nodes[in].call.op == Op::full) item.refs[k] = number(in, 0, int(t.nodes[in].call.attr >> 8 & 3), t.nodes[in].result.dtype);
+      else if (constant[in]) item.refs[k] = number(in, 0, int(t.nodes[in].call.attr >> 8 & 3), t.nodes[in].result.dtype);
       else {
         const bool through_kept = kept(n) && !item.reduces;
         size_t o = 0;

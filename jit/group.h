@@ -66,6 +66,7 @@ struct GroupPlan {
   };
   std::vector<NumberSource> numbers;
 };
-GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure);
+// constant: see Fusion.
+GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure, const std::vector<bool>& constant);
 
 }  // namespace frit::jit

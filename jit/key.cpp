@@ -2,6 +2,7 @@
 // number of each size class; per leaf also how its strides lie and which leaves share storage. Start at make_key.
 #include "jit/key.h"
 #include <cstring>
+#include "jit/fuse.h"
 
 namespace frit::jit {
 
@@ -54,7 +55,7 @@ TraceKey make_key(const Trace& t, const std::vector<bool>& roots) {
     if (t.name[s]) name[root] = t.name[s];
   }
   uint16_t next = 2;
-  std::vector<const Storage*> storages;
+  const std::vector<uint32_t> memory = leaf_memory(t);
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
     const auto& [call, result] = t.nodes[n];
     w.put(call.op);
@@ -69,21 +70,20 @@ TraceKey make_key(const Trace& t, const std::vector<bool>& roots) {
       const SizeId s = t.find(result.size[i]);
       if (s >= 2 && !number[s]) {
         number[s] = next++;
+        w.put(number[s]);  // a new number is followed by its name
+        w.put(name[s]);
         if (independent[s]) {
           const int64_t e = t.extent[s];
           key.axes.push_back({name[s], e, policy_of(name[s]).bucket(e)});
         }
-        w.put(name[s]);
+        continue;
       }
       w.put(number[s]);
     }
     if (call.op == Op::leaf) {
       const Value& v = *t.value[n];
       w.put(stride_class(v));
-      size_t k = 0;
-      while (k < storages.size() && storages[k] != v.storage) ++k;
-      if (k == storages.size()) storages.push_back(v.storage);
-      w.put(uint16_t(k));
+      w.put(memory[n]);
     }
   }
   return key;

@@ -16,72 +16,87 @@ namespace frit::jit {
 using namespace tracer;
 using kernels::Slot;
 
+// ---- writes -----------------------------------------------------------------------------------------------------------
+WriteCounts count_writes(const Trace& t, const std::vector<bool>& pure) {
+  WriteCounts w;
+  const std::vector<uint32_t> memory = memory_classes(t, nullptr, false);
+  std::vector<uint32_t> index(t.nodes.size(), no_memory);  // by memory: in w.memories
+  const auto writes = [&](uint32_t n) { return (t.nodes[n].call.mode & in_place) && row(t.nodes[n].call.op).kind != RowKind::alias; };
+  for (uint32_t n = 0; n < t.nodes.size(); ++n)
+    if (writes(n) && index[memory[n]] == no_memory) {
+      index[memory[n]] = uint32_t(w.memories.size());
+      w.memories.push_back({no_node, 0, pure[n]});
+    }
+  if (w.memories.empty()) return w;
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    const uint32_t m = index[memory[n]];
+    if (m == no_memory) continue;
+    if (t.nodes[n].call.op == Op::leaf && w.memories[m].leaf == no_node) w.memories[m].leaf = n;
+    w.memories[m].count += writes(n);
+    w.nodes.push_back({n, m, w.memories[m].count});
+  }
+  return w;
+}
+std::vector<WriteCounts::Start> WriteCounts::start(const Trace& t) const {
+  std::vector<Start> v;
+  for (const Memory& m : memories) {
+    Storage* s = m.leaf == no_node ? nullptr : t.value[m.leaf]->storage;
+    v.push_back({s, s ? s->version.load(std::memory_order_relaxed) : 0});
+  }
+  return v;
+}
+void WriteCounts::finish(Trace& t, const std::vector<Start>& start) const {
+  for (const Node& n : nodes) {
+    const Value* v = t.value[n.node];
+    // A reshape may have copied, and what a write keeps for its gradient is apart: both have memory of their own.
+    if (!v || (v->storage != start[n.memory].storage && !memories[n.memory].pure)) continue;
+    v->storage->version.store(start[n.memory].version + memories[n.memory].count, std::memory_order_relaxed);
+    t.version[n.node] = start[n.memory].version + n.before;
+  }
+}
+
+// ---- failures ---------------------------------------------------------------------------------------------------------
+void Failures::add(uint32_t node, bool writes) {
+  if (!first_) {
+    first_ = std::current_exception();
+    failed_.assign(trace_.nodes.size(), false);
+    memory_ = memory_classes(trace_);
+  }
+  failed_[node] = true;
+  if (writes) lost_.push_back(memory_[node]);
+}
+bool Failures::reach(uint32_t node) const {
+  for (uint32_t n = node;; n = trace_.nodes[n].call.in[0]) {
+    if (failed_[n]) return true;
+    const RowKind k = row(trace_.nodes[n].call.op).kind;
+    if (k == RowKind::alias && reach(trace_.nodes[n].call.in[1])) return true;
+    if (k != RowKind::view && k != RowKind::alias) break;
+  }
+  return std::find(lost_.begin(), lost_.end(), memory_[node]) != lost_.end();
+}
+bool Failures::reach_inputs(uint32_t node) const {
+  for (int k = 0; k < trace_.input_count(node); ++k)
+    if (const uint32_t in = trace_.input(node, k); in != scalar_operand && reach(in)) return true;
+  return false;
+}
+
 // ---- building -----------------------------------------------------------------------------------------------------------
 namespace {
-void plan_versions(const Trace& t, const std::vector<bool>& needed, Plan& p) {
-  std::vector<uint32_t> storage(t.nodes.size()), writes;
-  std::vector<uint32_t> example;
-  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
-    const Call& call = t.nodes[n].call;
-    const RowKind k = row(call.op).kind;
-    if (call.op == Op::leaf) {
-      uint32_t same = 0;
-      while (same < n && !(t.nodes[same].call.op == Op::leaf && t.value[same]->storage == t.value[n]->storage)) ++same;
-      if (same < n) storage[n] = storage[same];
-      else storage[n] = uint32_t(writes.size()), writes.push_back(0), example.push_back(n);
-    } else if (k == RowKind::view || k == RowKind::alias || (call.mode & in_place)) {
-      storage[n] = storage[call.in[0]];
-    } else {
-      storage[n] = uint32_t(writes.size()), writes.push_back(0), example.push_back(n);
-    }
-    if (call.mode & in_place && k != RowKind::alias && needed[n]) ++writes[storage[n]], example[storage[n]] = n;
-    if (writes[storage[n]]) p.version.emplace_back(n, writes[storage[n]]);
-  }
-  for (size_t s = 0; s < writes.size(); ++s)
-    if (writes[s]) p.writes.push_back({example[s], writes[s]});
-}
-// A reshape of memory that is written in place may have to copy, and then its place in the order matters.
-bool order_matters(const Trace& t) {
-  std::vector<uint32_t> base(t.nodes.size());
-  std::vector<bool> written(t.nodes.size());
-  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
-    const Call& call = t.nodes[n].call;
-    const RowKind k = row(call.op).kind;
-    base[n] = k == RowKind::view || k == RowKind::alias || (call.mode & in_place) ? base[call.in[0]] : n;
-    if (call.op == Op::leaf)
-      for (uint32_t m = 0; m < n; ++m)
-        if (t.nodes[m].call.op == Op::leaf && t.value[m]->storage == t.value[n]->storage) {
-          base[n] = base[m];
-          break;
-        }
-    if (call.mode & in_place) written[base[n]] = true;
-  }
-  for (uint32_t n = 0; n < t.nodes.size(); ++n)
-    if (t.nodes[n].call.op == Op::reshape && written[base[n]]) return true;
-  return false;
+// A write in place whose gradient reads the old content leaves that to its operand's node, in memory of its own: views of the
+// operand that came before the write must be taken before it.
+void place_views(const Trace& t, const std::vector<bool>& needed, PlanStep& s, const std::vector<uint32_t>& memory) {
+  const Node& node = t.nodes[s.index];
+  if (!(node.call.mode & in_place) || s.pure || !(node.result.flags & wants_grad) || !(saved_of(t, s.index) & In0)) return;
+  for (uint32_t n = 0; n < s.index; ++n)
+    if (needed[n] && memory[n] == memory[s.index] && row(t.nodes[n].call.op).kind == RowKind::view) s.views.push_back(n);
 }
 }  // namespace
 
 std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) {
   auto p = std::make_shared<Plan>();
   p->pure = pure_writes(t);
-  Fusion f;
-  if (!order_matters(t)) {
-    f = fuse(t, needed, roots);
-  } else {
-    for (uint32_t n = 0; n < t.nodes.size(); ++n) {
-      const RowKind k = row(t.nodes[n].call.op).kind;
-      if (!needed[n] || t.nodes[n].call.op == Op::leaf || k == RowKind::alias) continue;
-      Group g;
-      g.nodes = {n};
-      for (int i = 0; i < t.input_count(n); ++i)
-        if (t.input(n, i) != scalar_operand) g.inputs.push_back(t.input(n, i));
-      g.outputs = {n};
-      f.groups.push_back(g);
-    }
-    p->pure.assign(t.nodes.size(), false);
-    f.why_not.push_back("every op runs alone: a reshape reads memory that is written in place");
-  }
+  Fusion f = fuse(t, needed, roots);
+  const std::vector<uint32_t> memory = memory_classes(t);
   p->why_not = std::move(f.why_not);
   std::vector<bool> read(t.nodes.size());  // as a tensor
   for (const Group& g : f.groups)
@@ -99,18 +114,19 @@ std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed
     const uint32_t n = g.nodes[0];
     p->ops += uint32_t(g.nodes.size());
     // A constant that only fused kernels read is a number of theirs.
-    if (t.nodes[n].call.op == Op::full && !read[n] && !roots[n] && !root_view[n]) continue;
+    if (f.constant[n] && !read[n] && !roots[n] && !root_view[n]) continue;
     PlanStep s;
     s.fused = g.nodes.size() > 1;
     if (s.fused) {
       s.index = uint32_t(p->groups.size());
       PlanGroup pg;
-      pg.group = plan_group(t, g, p->pure);
+      pg.group = plan_group(t, g, p->pure, f.constant);
       pg.code = pg.group.code.bytes();
       pg.nodes = std::move(g);
       p->groups.push_back(std::move(pg));
     } else {
       s.index = n, s.pure = p->pure[n];
+      place_views(t, needed, s, memory);
     }
     p->steps.push_back(std::move(s));
   }
@@ -134,6 +150,7 @@ std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed
       }
     } else {
       use(step.index, s, use);
+      for (uint32_t n : step.views) use(n, s, use);
       for (int k = 0; k < t.input_count(step.index); ++k)
         if (const uint32_t in = t.input(step.index, k); in != scalar_operand) use(in, s, use);
     }
@@ -141,13 +158,23 @@ std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed
   for (uint32_t n : p->roots) use(n, uint32_t(p->steps.size()), use);
   for (uint32_t n = 0; n < t.nodes.size(); ++n)
     if (last[n] && last[n] <= p->steps.size() && !roots[n]) p->steps[last[n] - 1].drop.push_back(n);
-  plan_versions(t, needed, *p);
+  p->writes = count_writes(t, p->pure);
+  std::vector<uint32_t> memory_of(t.nodes.size(), no_memory);
+  for (const WriteCounts::Node& n : p->writes.nodes)
+    if (const auto& m = p->writes.memories[n.memory]; m.leaf == no_node && !m.pure) memory_of[n.node] = n.memory;
+  for (PlanStep& s : p->steps) {
+    const auto note = [&](uint32_t n) {
+      if (t.nodes[n].call.mode & in_place && memory_of[n] != no_memory) s.wrote.push_back({n, memory_of[n]});
+    };
+    if (s.fused) std::for_each(p->groups[s.index].nodes.outputs.begin(), p->groups[s.index].nodes.outputs.end(), note);
+    else note(s.index);
+  }
   return p;
 }
 
 // ---- running -------------------------------------------------------------------------------------------------------------
 namespace {
-constexpr int max_pointers = int(max_group_operands) * 2 + 8;
+constexpr int max_pointers = int(max_group_pointers), max_slots = max_pointers * (max_rank + 3) + 3 * int(max_group_nodes) + 2 * max_rank;
 
 // The group's iteration space with every pointer's strides over it.
 struct Placement {
@@ -325,7 +352,7 @@ bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, Compil
   for (int i = 0; i < s.rank; ++i) empty |= s.extent[i] == 0;
   for (const GroupPlan::Use& u : gp.operands) make_value(t, u.node);
   std::vector<ValueRef> outputs;
-  Slot slot[max_pointers * (max_rank + 2) + 16];
+  Slot slot[max_slots];
   int count = 0;
   for (const GroupPlan::Output& o : gp.outputs) {
     ValueRef v;
@@ -387,35 +414,56 @@ bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, Compil
 }
 }  // namespace
 
+namespace {
+void run_step(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& step, CompileWhere where) {
+  if (step.fused) {
+    PlanGroup& g = plan->groups[step.index];
+    if (!run_group(plan, t, g, where)) run_one_by_one(*plan, t, g);
+  } else {
+    for (uint32_t n : step.views) make_value(t, n);
+    run_single(t, step.index, step.pure);
+  }
+}
+// After a failure: does the step need what failed? Then it fails too.
+bool spread(const Plan& plan, const PlanStep& step, Failures& failures) {
+  if (!step.fused) {
+    const bool reached = failures.reach_inputs(step.index);
+    if (reached) failures.spread(step.index);
+    return reached;
+  }
+  const std::vector<uint32_t>& nodes = plan.groups[step.index].nodes.nodes;
+  const bool reached = std::any_of(nodes.begin(), nodes.end(), [&](uint32_t n) { return failures.reach_inputs(n); });
+  if (reached)
+    for (uint32_t n : nodes) failures.spread(n);
+  return reached;
+}
+}  // namespace
+
 void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
   plan->runs.fetch_add(1, std::memory_order_relaxed);
-  std::vector<std::pair<Storage*, uint32_t>> base;  // storages written in place, with their versions before
-  for (const Plan::Write& w : plan->writes) {
-    uint32_t n = w.node;
-    while (t.nodes[n].call.op != Op::leaf && (row(t.nodes[n].call.op).kind == RowKind::view || t.nodes[n].call.mode & in_place)) n = t.nodes[n].call.in[0];
-    Storage* s = t.nodes[n].call.op == Op::leaf ? t.value[n]->storage : nullptr;
-    base.emplace_back(s, s ? s->version.load(std::memory_order_relaxed) : 0);
-  }
+  std::vector<WriteCounts::Start> start = plan->writes.start(t);
+  Failures failures(t);
   for (const PlanStep& step : plan->steps) {
-    if (step.fused) {
-      PlanGroup& g = plan->groups[step.index];
-      if (!run_group(plan, t, g, where)) run_one_by_one(*plan, t, g);
-    } else {
-      run_single(t, step.index, step.pure);
+    if (failures.any() && spread(*plan, step, failures)) continue;
+    try {
+      run_step(plan, t, step, where);
+    } catch (...) {
+      const auto fail = [&](uint32_t n) {
+        failures.add(n, (t.nodes[n].call.mode & in_place) && !plan->pure[n]);
+        if (t.value[n]) release(std::exchange(t.value[n], nullptr));
+      };
+      if (step.fused) std::for_each(plan->groups[step.index].nodes.nodes.begin(), plan->groups[step.index].nodes.nodes.end(), fail);
+      else fail(step.index);
     }
+    for (const PlanStep::Wrote& w : step.wrote)
+      if (t.value[w.node]) start[w.memory].storage = t.value[w.node]->storage;
     for (uint32_t n : step.drop)
       if (t.value[n] && t.nodes[n].call.op != Op::leaf) release(std::exchange(t.value[n], nullptr));
   }
-  for (uint32_t n : plan->roots) make_value(t, n);
-  // Writes are counted as if each had happened by itself, in the order of the program.
-  for (size_t i = 0; i < base.size(); ++i) {
-    if (!base[i].first && t.value[plan->writes[i].node]) base[i].first = t.value[plan->writes[i].node]->storage;
-    if (base[i].first) base[i].first->version.store(base[i].second + plan->writes[i].count, std::memory_order_relaxed);
-  }
-  for (const auto& [n, rank] : plan->version)
-    if (t.value[n])
-      for (const auto& [storage, from] : base)
-        if (storage == t.value[n]->storage) t.version[n] = from + rank;
+  for (uint32_t n : plan->roots)
+    if (!failures.any() || !failures.reach(n)) make_value(t, n);
+  plan->writes.finish(t, start);
+  failures.rethrow();
 }
 
 std::string plan_text(const Plan& p, const Trace& t) {

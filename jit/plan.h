@@ -25,16 +25,48 @@ struct PlanGroup {
 struct PlanStep {
   bool fused = false, pure = false;   // pure: a write in place that makes a new value
   uint32_t index = 0;                 // of a group, or the node
+  std::vector<uint32_t> views;        // to be made before a write that keeps what it overwrites apart
   std::vector<uint32_t> drop;         // nodes whose values are not needed any more
+  struct Wrote { uint32_t node, memory; };
+  std::vector<Wrote> wrote;           // memory made in this trace: which storage it is becomes known here
 };
+// How often each memory was written, as if every write of the program had happened by itself and in its order.
+struct WriteCounts {
+  struct Memory { uint32_t leaf, count; bool pure; };          // leaf: a node of it, or no_node
+  struct Node { uint32_t node, memory, before; };              // before: writes before the node's value was made
+  std::vector<Memory> memories;
+  std::vector<Node> nodes;
+  struct Start { tracer::Storage* storage; uint32_t version; };
+  std::vector<Start> start(const Trace& t) const;              // by memory, before the flush
+  void finish(Trace& t, const std::vector<Start>& start) const;
+};
+WriteCounts count_writes(const Trace& t, const std::vector<bool>& pure);
+
+// What failed in a flush. What depends on it is not run, the rest is; then the first error is thrown.
+class Failures {
+ public:
+  explicit Failures(const Trace& t) : trace_(t) {}
+  bool any() const { return bool(first_); }
+  void add(uint32_t node, bool writes);        // in a handler: the current exception is kept
+  void spread(uint32_t node) { failed_[node] = true; }
+  bool reach(uint32_t node) const;             // the node's value, or memory that it lies in
+  bool reach_inputs(uint32_t node) const;
+  void rethrow() const { if (first_) std::rethrow_exception(first_); }
+
+ private:
+  const Trace& trace_;
+  std::exception_ptr first_;
+  std::vector<bool> failed_;                   // by node
+  std::vector<uint32_t> memory_;               // by node
+  std::vector<uint32_t> lost_;                 // memories that were to be written
+};
+
 struct Plan {
   std::vector<PlanStep> steps;
   std::vector<PlanGroup> groups;
   std::vector<uint32_t> roots;
   std::vector<std::string> why_not;
-  struct Write { uint32_t node, count; };           // a storage written in place: a node in it, and how often
-  std::vector<Write> writes;
-  std::vector<std::pair<uint32_t, uint32_t>> version;  // node, writes before it
+  WriteCounts writes;
   std::vector<bool> pure;             // pure_writes of the trace
   uint32_t ops = 0;                   // recorded ops that it stands for
   std::mutex lock;                    // variants

@@ -140,11 +140,20 @@ std::string reason(const Structure& s, const std::vector<TraceKey::Axis>& now) {
 std::shared_ptr<Trace> snapshot(const Trace& t) {
   std::shared_ptr<Trace> s(new_trace(), [](Trace* p) { release(p); });
   s->nodes = t.nodes, s->extent = t.extent, s->parent = t.parent, s->derived = t.derived, s->name = t.name, s->args = t.args, s->lists = t.lists;
-  s->value = t.value;
   s->version = t.version;
   s->owner.assign(t.nodes.size(), nullptr);
-  for (Value* v : s->value)
-    if (v) retain(v);
+  // Of the leaves' values only what is one memory: the user's bytes are not kept alive.
+  const std::vector<uint32_t> memory = leaf_memory(t);
+  std::vector<Value*> example(t.nodes.size());
+  s->value.assign(t.nodes.size(), nullptr);
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    if (memory[n] == no_memory) continue;
+    const int64_t none = 0;
+    Value*& first = example[memory[n]];
+    if (!first) first = new_value(t.value[n]->dtype, &none, 1);
+    else retain(first);
+    s->value[n] = first;
+  }
   return s;
 }
 
@@ -196,12 +205,12 @@ std::shared_ptr<CpuKernel> compile_group_kernel(const GroupCode& code, const Gro
 }
 
 namespace {
-struct Failures {
+struct FailedCompiles {
   std::mutex lock;
   std::vector<std::string> texts;
 };
-Failures& failures() {
-  static Failures* f = new Failures;
+FailedCompiles& failed_compiles() {
+  static FailedCompiles* f = new FailedCompiles;
   return *f;
 }
 
@@ -246,13 +255,13 @@ void add_entry(State& s, const std::shared_ptr<Structure>& st, std::string bytes
 }  // namespace
 
 void note_compile_failure(const std::exception& e) {
-  Failures& f = failures();
+  FailedCompiles& f = failed_compiles();
   const std::lock_guard hold(f.lock);
   if (f.texts.empty()) FRIT_LOG_LINE(kernels, std::string("compile failed, the op-by-op way stays: ") + e.what());
   if (f.texts.size() < 64) f.texts.push_back(e.what());
 }
 std::vector<std::string> compile_failures() {
-  Failures& f = failures();
+  FailedCompiles& f = failed_compiles();
   const std::lock_guard hold(f.lock);
   return f.texts;
 }

@@ -206,7 +206,7 @@ TEST_CASE("ops: backward refuses what was overwritten if, and only if, its row s
         std::vector<Tensor> in;
         Tensor leaf;
         for (int k = 0; k < r.inputs; ++k) {
-          const Tensor l = x[size_t(k)].detach().clone();
+          Tensor l = x[size_t(k)].detach().clone();
           if (l.dtype() == kBool) in.push_back(l.logical_and(l));
           else in.push_back((flows(r, k) ? leaf = l.requires_grad_() : l).mul(Scalar(1.0)));
         }

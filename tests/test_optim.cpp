@@ -226,3 +226,22 @@ TEST_CASE("optim: a regression converges") {
   CHECK(nn::functional::mse_loss(layer(x), y).item<double>() < 1e-3);
   CHECK(layer->bias.item<double>() == Approx(0.25).margin(0.03));
 }
+
+TEST_CASE("optim: a training loop that sums its losses keeps no earlier step in memory") {
+  jit::ModeGuard mode(GENERATE(jit::Mode::eager, jit::Mode::automatic));
+  nn::Sequential net(nn::Linear(16, 64), nn::ReLU(), nn::Linear(64, 4));
+  optim::AdamW optimizer(net->parameters(), 1e-3);
+  const Tensor x = randn({128, 16}), target = randint(4, {128});
+  Tensor total = zeros({});
+  int64_t held = 0;
+  for (int step = 0; step < 40; ++step) {
+    optimizer.zero_grad();
+    const Tensor loss = nn::functional::cross_entropy(net(x), target);
+    loss.backward();
+    optimizer.step();
+    total += loss.detach();
+    if (step == 20) held = memory::stats().current;
+  }
+  CHECK(memory::stats().current <= held + 4096);
+  CHECK(total.item<float>() > 0);
+}

@@ -53,7 +53,7 @@ std::string check(uint64_t seed) {
 
 #ifndef FRIT_FIRST_SEED
 #define FRIT_FIRST_SEED 1
-#define FRIT_SEEDS 700
+#define FRIT_SEEDS 400
 #endif
 
 TEST_CASE("random programs give the interpreter's bits", "[x86]") {

@@ -6,6 +6,7 @@
 #include <map>
 #include <unordered_map>
 #include "runtime/error.h"
+#include "tracer/custom.h"
 
 namespace frit::tracer {
 
@@ -25,7 +26,7 @@ struct Origin {
 };
 // A leaf's origin is where it came from.
 Origin origin_of(Trace& t, uint32_t n) {
-  if (t.nodes[n].call.op != Op::leaf) return {{&t, n}, nullptr};
+  if (t.nodes[n].call.op != Op::leaf && !(t.nodes[n].call.mode & new_leaf)) return {{&t, n}, nullptr};
   const Leaf* l = t.leaf(n);
   if (!l) return {};
   if (l->cell) return {{nullptr, 0}, l->cell};
@@ -62,6 +63,8 @@ class Walk {
  private:
   void give(const Origin& o, Var g);
   void visit(Place p, const Var& g);
+  void visit_custom(Place p, const Var& g);
+  void done(Place p);
   Var through_hooks(const std::shared_ptr<Hooks>& h, Var g);
 
   BackwardOptions options_;
@@ -72,6 +75,7 @@ class Walk {
   std::map<Place, bool> wanted_;
   std::unordered_map<Cell*, bool> wanted_leaves_;
   std::map<Place, Var> kept_;
+  std::map<Place, std::vector<Var>> gathered_;  // of custom calls, by the gathering node: the outputs' gradients
 
  public:
   ~Walk() {
@@ -146,6 +150,7 @@ void Walk::run() {
 void Walk::visit(Place p, const Var& g) {
   Trace& t = *p.trace;
   if (t.walked.size() < t.nodes.size()) t.walked.resize(t.nodes.size());
+  if (is_custom(t, p.node)) return visit_custom(p, g);
   if (t.walked[p.node] && saved_of(t, p.node))
     throw AutogradError(std::string("backward: the graph at ") + op_name(t.nodes[p.node].call.op) +
                         " was walked before and what it saved was freed. Pass retain_graph=true the first time.");
@@ -153,15 +158,43 @@ void Walk::visit(Place p, const Var& g) {
   std::vector<Var> given = vjp_rule(c, g);
   for (size_t k = 0; k < given.size(); ++k)
     if (given[k].defined() && c.wants(int(k))) give(origin_of(t, c.input_node(int(k))), std::move(given[k]));
-  if (!options_.retain_graph) {
-    t.walked[p.node] = true;
-    if (t.order == ~0ull) return;  // deferred: nothing is held yet
-    bool all = true;
-    for (uint32_t n = 0; n < t.nodes.size() && all; ++n) all = t.walked[n] || t.nodes[n].call.op == Op::leaf || !wants(t, n);
-    if (all)
-      for (Value*& v : t.value)
-        if (v) release(std::exchange(v, nullptr));
+  done(p);
+}
+// The outputs' gradients wait at the gathering node, which comes before them all; there the user's function is called.
+void Walk::visit_custom(Place p, const Var& g) {
+  Trace& t = *p.trace;
+  const uint32_t gather = gather_of(t, p.node);
+  CustomGradient& custom = *custom_at(t, gather);
+  if (!custom.backward)
+    throw AutogradError(std::string("backward: the graph at ") + custom.name + " was walked before and what it saved was freed. Pass retain_graph=true the first time.");
+  const Place at{&t, gather};
+  if (p.node != gather) {
+    std::vector<Var>& all = gathered_[at];
+    all.resize(custom.outputs);
+    all[p.node - gather - 1] = g;
+    if (!pending_.count(at)) give({at, nullptr}, g);
+    return done(p);
   }
+  const auto found = gathered_.find(at);
+  std::vector<Var> gradients = std::move(found->second);
+  gathered_.erase(found);
+  std::vector<Var> given = custom.backward(CustomCall{t, gather, custom}, std::move(gradients));
+  for (size_t k = 0; k < given.size() && k < custom.inputs.size(); ++k)
+    if (given[k].defined() && custom.inputs[k] != no_node) give(origin_of(t, custom.inputs[k]), std::move(given[k]));
+  if (!options_.retain_graph) custom.backward = nullptr, custom.saved.clear();
+  done(p);
+}
+void Walk::done(Place p) {
+  if (options_.retain_graph) return;
+  Trace& t = *p.trace;
+  t.walked.resize(std::max(t.walked.size(), t.nodes.size()));
+  t.walked[p.node] = true;
+  if (t.order == ~0ull) return;  // deferred: nothing is held yet
+  bool all = true;
+  for (uint32_t n = 0; n < t.nodes.size() && all; ++n) all = t.walked[n] || t.nodes[n].call.op == Op::leaf || !wants(t, n);
+  if (all)
+    for (Value*& v : t.value)
+      if (v) release(std::exchange(v, nullptr));
 }
 Var Walk::gradient_at(const Origin& o) const {
   if (o.leaf) {
@@ -191,16 +224,38 @@ void Walk::accumulate() {
 }  // namespace
 
 // ---- operands for rules -----------------------------------------------------------------------------------------------
-Var handle_of(Trace& t, uint32_t n, Op reader) {
+namespace {
+[[noreturn]] void overwritten(const Trace& t, uint32_t n, Op reader) {
+  throw AutogradError(std::string("backward: ") + op_name(reader) + " saved a tensor (made by " + op_name(t.nodes[n].call.op) +
+                      ") that was overwritten in place afterwards. Write a clone(), or write before it is used.");
+}
+// In an open trace nothing has run, so versions do not tell: is there a later write to the memory that n shows?
+void check_unwritten(const Trace& t, uint32_t n, Op reader, uint32_t by) {
+  if (t.value[n] && t.value[n]->storage->version.load(std::memory_order_relaxed) != t.version[n]) overwritten(t, n, reader);
+  if (t.written.empty() || t.written.back() <= n) return;
+  if (by != no_node && (t.nodes[by].call.mode & in_place) && t.nodes[by].call.in[0] == n) return;  // a write keeps what it reads of its target
+  const auto memory = [&](uint32_t m) -> std::pair<const Storage*, uint32_t> {
+    for (;; m = t.nodes[m].call.in[0]) {
+      const Call& c = t.nodes[m].call;
+      const RowKind kind = row(c.op).kind;
+      if (c.op == Op::leaf) return {t.value[m]->storage, 0};
+      if (kind != RowKind::view && kind != RowKind::alias && !(c.mode & in_place)) return {nullptr, m};
+    }
+  };
+  const auto own = memory(n);
+  for (size_t k = t.written.size(); k-- > 0 && t.written[k] > n;)
+    if (memory(t.written[k]) == own) overwritten(t, n, reader);
+}
+}  // namespace
+Var handle_of(Trace& t, uint32_t n, Op reader, uint32_t by) {
   if (t.order == ~0ull) {
+    check_unwritten(t, n, reader, by);
     Recorder& r = recorder();
     return t.owner[n] ? Var::share(t.owner[n]) : Var::take(r.show(n));
   }
   Value* v = t.value[n];
   if (!v) throw InternalError(std::string("backward: ") + op_name(reader) + " reads the value of " + op_name(t.nodes[n].call.op) + ", which its row does not save");
-  if (v->storage->version.load(std::memory_order_relaxed) != t.version[n])
-    throw AutogradError(std::string("backward: ") + op_name(reader) + " saved a tensor (made by " + op_name(t.nodes[n].call.op) +
-                        ") that was overwritten in place afterwards. Write a clone(), or write before it is used.");
+  if (v->storage->version.load(std::memory_order_relaxed) != t.version[n]) overwritten(t, n, reader);
   const Origin o = origin_of(t, n);
   if (o.leaf && o.leaf->value && same_layout(*o.leaf->value, *v)) return Var::share(o.leaf);
   retain(v);
@@ -213,11 +268,11 @@ bool RuleContext::wants(int k) const {
   return n != scalar_operand && (trace_.nodes[n].result.flags & wants_grad);
 }
 const Var& RuleContext::input(int k) {
-  if (!made_[k].defined()) made_[k] = handle_of(trace_, trace_.input(node_, k), op());
+  if (!made_[k].defined()) made_[k] = handle_of(trace_, trace_.input(node_, k), op(), node_);
   return made_[k];
 }
 const Var& RuleContext::output() {
-  if (!made_[3].defined()) made_[3] = handle_of(trace_, node_, op());
+  if (!made_[3].defined()) made_[3] = handle_of(trace_, node_, op(), node_);
   return made_[3];
 }
 Number RuleContext::number(int k) const {
@@ -270,6 +325,9 @@ std::vector<Var> run_forward(const std::vector<Var>& outputs, const std::vector<
     stack.pop_back();
     for (int k = 0; k < p.trace->input_count(p.node); ++k)
       if (const uint32_t in = p.trace->input(p.node, k); wants(*p.trace, in)) reach(origin_of(*p.trace, in));
+    if (is_custom(*p.trace, p.node))
+      for (uint32_t in : custom_at(*p.trace, gather_of(*p.trace, p.node))->inputs)
+        if (in != no_node) reach(origin_of(*p.trace, in));
   }
   std::map<Place, Var> tangent;
   std::unordered_map<Cell*, Var> leaf_tangent;
@@ -288,6 +346,20 @@ std::vector<Var> run_forward(const std::vector<Var>& outputs, const std::vector<
   };
   for (const auto& [p, unused] : reached) {  // ascending: inputs first
     if (tangent.count(p)) continue;
+    if (is_custom(*p.trace, p.node)) {
+      const uint32_t gather = gather_of(*p.trace, p.node);
+      std::vector<Var> in;
+      bool any = false;
+      for (uint32_t n : custom_at(*p.trace, gather)->inputs) {
+        in.push_back(n == no_node ? Var() : tangent_of(origin_of(*p.trace, n)));
+        any |= in.back().defined();
+      }
+      if (!any) continue;
+      const std::vector<Var> out = custom_jvp(*p.trace, gather, in);
+      for (uint32_t k = 0; k < out.size(); ++k)
+        if (out[k].defined()) tangent[{p.trace, gather + 1 + k}] = out[k];
+      continue;
+    }
     RuleContext c(*p.trace, p.node);
     std::vector<Var> in;
     bool any = false;

@@ -33,7 +33,8 @@ class RuleContext {
   Call call_;  // a copy: emitting may move the trace's nodes
   Var made_[4];
 };
-Var handle_of(Trace& t, uint32_t n, Op reader);  // a handle of a node's value with its past; checks the version
+// A handle of a node's value with its past, for the derivative of node `by` (of the row `reader`); throws when it was overwritten.
+Var handle_of(Trace& t, uint32_t n, Op reader, uint32_t by = no_node);
 
 // vjp: for output gradient g, the gradients of the inputs (undefined where none flows). jvp: the output's tangent from
 // the inputs' (undefined = zero).

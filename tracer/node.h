@@ -18,7 +18,7 @@ enum class Op : uint16_t {
   count
 };
 
-enum Mode : uint8_t { grad_mode = 1, in_place = 2, new_leaf = 4 };  // new_leaf: a gradient leaf written under no_grad
+enum Mode : uint8_t { grad_mode = 1, in_place = 2, new_leaf = 4 /* a gradient leaf written under no_grad */, custom_gradient = 8 /* see custom.h */ };
 enum ResultFlag : uint8_t { wants_grad = 1 };
 enum Saved : uint8_t { In0 = 1, In1 = 2, In2 = 4, Out = 8 };
 enum class Category : uint8_t { boolean, integer, floating };  // of a number, for promotion

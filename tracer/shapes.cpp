@@ -350,7 +350,7 @@ void infer(Trace& t, const Call& call, Result& out, bool grad_enabled) {
     const uint32_t n = r.inputs < 0 ? t.lists[call.in[0] + k] : call.in[k];
     grad = n != scalar_operand && t.nodes[n].result.flags & wants_grad;
   }
-  if (grad && grad_enabled && call.op != Op::detach && is_floating(out.dtype)) out.flags = wants_grad;
+  if ((grad && grad_enabled && call.op != Op::detach && is_floating(out.dtype)) || call.mode & custom_gradient) out.flags = wants_grad;
 }
 
 // Input axes with extent > 1 are taken in runs that are contiguous among themselves; output axes must fill runs exactly.

@@ -7,6 +7,7 @@
 #include <bit>
 #include <mutex>
 #include "runtime/error.h"
+#include "tracer/custom.h"
 
 namespace frit::tracer {
 
@@ -90,7 +91,11 @@ const int64_t* shape_of(Cell* c) {
   }
   return c->shape;
 }
-int rank_of(const Cell* c) { return c->value ? c->value->rank : c->trace->rank_of(c->node); }
+int rank_of(const Cell* c) {
+  if (c->value) return c->value->rank;
+  if (!c->trace) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
+  return c->trace->rank_of(c->node);
+}
 Sizes sizes_of(const Cell* c) {
   if (c->value) return Sizes(c->value->extent, c->value->extent + c->value->rank);
   if (!c->trace) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
@@ -122,7 +127,7 @@ void Trace::clear() {
   }
   leaves.clear();
   bytes = 0;
-  nodes.clear(), args.clear(), lists.clear(), version.clear(), owner.clear(), hooks.clear(), walked.clear();
+  nodes.clear(), args.clear(), lists.clear(), version.clear(), owner.clear(), hooks.clear(), walked.clear(), written.clear();
   extent.assign({0, 1});
   parent.assign({0, 1});
   derived.assign({0, 0});
@@ -286,6 +291,7 @@ uint32_t Recorder::emit(const Call& call) {
   t.value.push_back(nullptr);
   t.owner.push_back(nullptr);
   t.version.push_back(0);
+  if ((n.call.mode & in_place) && row(n.call.op).kind != RowKind::alias) t.written.push_back(uint32_t(t.nodes.size() - 1));
   args_bound = t.args.size(), lists_bound = t.lists.size();
   return uint32_t(t.nodes.size() - 1);
 }
@@ -373,6 +379,13 @@ void Recorder::rename(Cell* c, uint32_t node) {
 // shared all along.
 void Recorder::write(Cell* target, uint32_t node) {
   rename(target, node);
+  if ((target->flags & gradient_leaf) && !eager) {  // a leaf written under no_grad is a leaf again for what follows
+    Node& n = open->nodes[node];
+    n.result.flags |= wants_grad;
+    n.call.mode |= new_leaf;
+    retain_cell(target);
+    open->leaves.push_back({node, target, nullptr, 0});
+  }
   if (!target->base) {
     ++target->writes;
     return;
@@ -409,7 +422,8 @@ namespace {
 void keep_saved(Trace& t, std::vector<bool>& reached) {
   std::vector<bool> saved(t.nodes.size());
   for (uint32_t n = uint32_t(t.nodes.size()); n-- > 0;) {
-    if (!reached[n]) continue;
+    if (!reached[n] || (t.nodes[n].call.mode & new_leaf)) continue;  // a gradient ends at a leaf that was written
+    if (is_custom(t, n)) reach_custom(t, n, reached);
     const uint8_t what = saved_of(t, n);
     for (int k = 0; k < t.input_count(n); ++k) {
       const uint32_t in = t.input(n, k);
@@ -427,22 +441,24 @@ void keep_saved(Trace& t, std::vector<bool>& reached) {
 void Recorder::flush(const char* cause) {
   Trace& t = *open;
   if (t.nodes.empty()) return;
+  std::exception_ptr failure;
   try {
     executor(t, cause);
-  } catch (...) {
-    for (Cell* c : t.owner)
-      if (c) c->deferred = false, c->trace = nullptr;  // poisoned
-    t.clear();
-    args_bound = 0, lists_bound = 0;
-    throw;
+  } catch (...) {  // what could be made is real; the rest is poisoned
+    failure = std::current_exception();
   }
   bool keep = false;
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
     Cell* c = t.owner[n];
     if (!c) continue;
+    c->deferred = false;
+    if (!t.value[n]) {
+      c->trace = nullptr;
+      t.owner[n] = nullptr;
+      continue;
+    }
     c->value = t.value[n];
     retain(c->value);
-    c->deferred = false;
     if (t.has_names)
       for (int i = 0; i < c->value->rank; ++i) c->value->name[i] = t.name_of(t.nodes[n].result.size[i]);
     const Node& node = t.nodes[n];
@@ -453,6 +469,7 @@ void Recorder::flush(const char* cause) {
   args_bound = 0, lists_bound = 0;
   if (!keep) {
     t.clear();
+    if (failure) std::rethrow_exception(failure);
     return;
   }
   std::vector<bool> reached(t.nodes.size());
@@ -463,6 +480,7 @@ void Recorder::flush(const char* cause) {
   t.order = next_order.fetch_add(1, std::memory_order_relaxed);
   open = new_trace();
   release(&t);
+  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace frit::tracer

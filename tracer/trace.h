@@ -80,6 +80,7 @@ struct Trace {
   std::vector<Value*> value;            // by node, counted; after a flush only what rows save
   std::vector<uint32_t> version;        // by node: the storage's version when the value was made (or entered)
   std::vector<Cell*> owner;             // by node: the live cell that shows it (open traces)
+  std::vector<uint32_t> written;        // nodes that write in place, in order (open traces)
   std::vector<Leaf> leaves;
   std::vector<std::pair<uint32_t, std::shared_ptr<Hooks>>> hooks;  // by node where any
   std::vector<bool> walked;             // by node: a backward without retain_graph went through

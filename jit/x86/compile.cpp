@@ -15,6 +15,7 @@ namespace x86_code {
 namespace {
 using asmjit::x86::ptr;
 
+constexpr size_t most_frame_bytes = size_t(2) << 20;
 constexpr int streaming_cost = 24;                  // costlier loops do not wait for memory
 constexpr size_t streaming_bytes = size_t(32) << 20;
 }
@@ -40,6 +41,9 @@ void Emitter::run() {
   pool_ = {{~0ull, ~0ull, ~0ull, ~0ull}, {0, 0, 0, 0}};  // adjacent: the masks of tails are read across the two
   pool_index_ = {{pool_[0], 0}, {pool_[1], 1}};
   instance_loop();
+  size_t frame = kept_bytes_;
+  for (const Arena& a : arenas_) frame += a.bytes;
+  if (frame > most_frame_bytes) throw std::runtime_error("block program " + p_.name + ": its nested reductions need too much of the stack");
   cc_.endFunc();
   cc_.align(asmjit::AlignMode::kData, 32);
   cc_.bind(pool_label_);

@@ -341,7 +341,14 @@ class Emitter {
   std::vector<std::array<uint64_t, 4>> pool_;
   std::map<std::array<uint64_t, 4>, int> pool_index_;
   Mem slots_[3];
+  struct Arena {                                // work space of the column reductions at one depth of nesting
+    Mem memory;
+    uint32_t bytes = 0;
+  };
+  std::deque<Arena> arenas_;
+  size_t fill_depth_ = 0, kept_bytes_ = 0;
   std::vector<std::array<Ymm, 2>> pending_;     // quick extremes: values whose NaNs are looked for with the next strip's
+  std::vector<const Region*> open_regions_;
   std::deque<Stash> stashes_;
   std::vector<Id> in_progress_;                 // reduces being emitted
 };

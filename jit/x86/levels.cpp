@@ -1,5 +1,7 @@
 // Levels and values: where a value is emitted, in which forms it is at hand, and arithmetic on uniform integers.
 // Start with Emitter::rep. See emitter.h.
+#include <algorithm>
+
 #include "jit/x86/levels.h"
 
 namespace frit::jit::x86_code {
@@ -60,8 +62,10 @@ Rep& Emitter::rep(Id v, Level* l) {
       read_stash(*home->plan->stash, home);
       return reps_[size_t(home->slots[v])];
     }
-    const int region = home->plan ? home->plan->region_of[v] : -1;
-    if (region >= 0 && home->region != &home->plan->regions[size_t(region)]) emit_region(home->plan->regions[size_t(region)], home);
+    // Regions may need each other's outputs: one that is being emitted already is not entered again.
+    const int number = home->plan ? home->plan->region_of[v] : -1;
+    const Region* region = number >= 0 ? &home->plan->regions[size_t(number)] : nullptr;
+    if (region && std::find(open_regions_.begin(), open_regions_.end(), region) == open_regions_.end()) emit_region(*region, home);
     else emit_value(v, home);
   }
   return reps_[size_t(home->slots[v])];

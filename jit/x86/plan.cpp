@@ -216,6 +216,7 @@ void Emitter::read_stash(const Stash& s, Level* l) {
 
 // Leaves the outputs in registers of `home`; they are zero when the region was skipped.
 void Emitter::emit_region(const Region& r, Level* home) {
+  open_regions_.push_back(&r);
   const Label skip = cc_.newLabel();
   const Ymm mask = lanes(r.condition, home);
   std::vector<Rep> outputs(r.outputs.size());
@@ -238,6 +239,7 @@ void Emitter::emit_region(const Region& r, Level* home) {
   }
   resume(*home);
   cc_.bind(skip);
+  open_regions_.pop_back();
   for (size_t n = 0; n < outputs.size(); ++n) {
     Rep& rep = new_rep(r.outputs[n], home);
     rep.v[0] = outputs[n].v[0], rep.v[1] = outputs[n].v[1];

@@ -24,7 +24,8 @@ struct Emitter::Columns {
   Level* block = nullptr;
   std::vector<Gp> accumulators;  // per reduce: one row, or one per lane of a chunk
   std::vector<Gp> indices;       // argmax, argmin
-  std::vector<Gp> stacks;        // chunk results; row 0 becomes the result
+  std::vector<Gp> stacks;        // chunk results
+  std::vector<Gp> results;       // one row
   Gp count, top;                 // chunks so far; first free row of the stacks, in columns
 };
 
@@ -73,19 +74,37 @@ void Emitter::fill_columns(Id v, Level* l, Level* block) {
   Level inside = open_reduction(l, g.axis);
   Columns c;
   c.block = block;
-  const auto allocate = [&](int rows, int shift) {
+  // Results last as long as the block; the rest is shared by fills that follow one another.
+  if (arenas_.size() <= fill_depth_) arenas_.push_back({cc_.newStack(32, 32), 32});
+  Arena& arena = arenas_[fill_depth_++];
+  uint32_t used = 0;
+  const auto place = [&](Mem memory, int shift) {
     const Gp base = cc_.newGpq(), skipped = cc_.newGpq();
-    cc_.lea(base, cc_.newStack(uint32_t(rows * columns_in_block) << shift, 32));
+    cc_.lea(base, memory);
     cc_.mov(skipped, block->index);
     cc_.shl(skipped, shift);
     cc_.sub(base, skipped);
     return base;
   };
+  const auto keep = [&](int shift) {
+    kept_bytes_ += uint32_t(columns_in_block) << shift;
+    return place(cc_.newStack(uint32_t(columns_in_block) << shift, 32), shift);
+  };
+  const auto borrow = [&](int rows, int shift) {
+    const Gp base = place(arena.memory.cloneAdjusted(used), shift);
+    used += uint32_t(rows * columns_in_block) << shift;
+    return base;
+  };
   for (Id id : g.ids) {
     const int shift = is_wide(value_dtype(instr(id))) ? 3 : 2;
-    c.accumulators.push_back(pairwise ? Gp() : allocate(tree ? lane_count : 1, shift));
-    c.indices.push_back(is_argument(instr(id)) ? allocate(1, 3) : Gp());
-    c.stacks.push_back(tree ? allocate(stack_levels, shift) : Gp());
+    c.results.push_back(is_argument(instr(id)) ? keep(3) : keep(shift));
+    c.accumulators.push_back(pairwise ? Gp() : tree ? borrow(lane_count, shift) : is_argument(instr(id)) ? borrow(1, shift) : c.results.back());
+    c.indices.push_back(is_argument(instr(id)) ? c.results.back() : Gp());
+    c.stacks.push_back(tree ? borrow(stack_levels, shift) : Gp());
+  }
+  if (used > arena.bytes) {
+    arena.bytes = used;
+    cc_.setStackSize(arena.memory.baseId(), used, 32);
   }
   c.count = cc_.newGpq(), c.top = cc_.newGpq();
   cc_.xor_(c.count, c.count);
@@ -99,7 +118,7 @@ void Emitter::fill_columns(Id v, Level* l, Level* block) {
       const Label some = cc_.newLabel(), filled = cc_.newLabel();
       cc_.test(c.count, c.count);
       cc_.jnz(some);
-      c.accumulators = c.stacks;  // no rows: the identity
+      c.accumulators = c.results;  // no rows: the identity
       fill_identity(g, c, 1);
       cc_.jmp(filled);
       cc_.bind(some);
@@ -123,7 +142,8 @@ void Emitter::fill_columns(Id v, Level* l, Level* block) {
   }
   resume(*l);
   for (size_t n = 0; n < g.ids.size(); ++n)
-    new_rep(g.ids[n], l).g = is_argument(instr(g.ids[n])) ? c.indices[n] : tree ? c.stacks[n] : c.accumulators[n];
+    new_rep(g.ids[n], l).g = c.results[n];
+  --fill_depth_;
   in_progress_.resize(outer);
 }
 
@@ -309,12 +329,10 @@ void Emitter::finish_chunk(const Group& g, Columns& c) {
   advance_columns(c);
 }
 
-// The rows of the stacks combine from the last to the first, into row 0.
+// The rows of the stacks combine from the last to the first, into the results.
 void Emitter::fold_columns(const Group& g, Columns& c) {
   const Label top = cc_.newLabel(), done = cc_.newLabel();
-  const Gp j = cc_.newGpq(), at = cc_.newGpq(), row = cc_.newGpq();
-  cc_.cmp(c.top, columns_in_block);  // one chunk: it lies there already
-  cc_.jle(done);
+  const Gp j = cc_.newGpq(), at = cc_.newGpq();
   cc_.mov(j, c.block->index);
   cc_.cmp(j, c.block->end);
   cc_.jge(done);
@@ -322,22 +340,22 @@ void Emitter::fold_columns(const Group& g, Columns& c) {
   for (size_t n = 0; n < g.ids.size(); ++n) {
     const Instr& r = instr(g.ids[n]);
     const bool wide = is_wide(value_dtype(r));
-    const Label next = cc_.newLabel();
-    const auto slot_at = [&](int h) { return ptr(c.stacks[n], at, wide ? 3 : 2, 32 * h, 32); };
+    const Label next = cc_.newLabel(), folded = cc_.newLabel();
+    const auto slot_at = [&](const Gp& base, const Gp& column, int h) { return ptr(base, column, wide ? 3 : 2, 32 * h, 32); };
     Ymm v[2];
-    cc_.mov(row, c.top);
-    cc_.lea(at, ptr(j, row, 0, -columns_in_block));
-    for (int h = 0; h < (wide ? 2 : 1); ++h) v[h] = emit1(Inst::kIdVmovups, slot_at(h));
-    cc_.sub(row, columns_in_block);
+    cc_.lea(at, ptr(j, c.top, 0, -columns_in_block));
+    for (int h = 0; h < (wide ? 2 : 1); ++h) v[h] = emit1(Inst::kIdVmovups, slot_at(c.stacks[n], at, h));
     cc_.bind(next);
+    cc_.cmp(at, j);
+    cc_.je(folded);
     cc_.sub(at, columns_in_block);
     for (int h = 0; h < (wide ? 2 : 1); ++h) {
-      const Ymm earlier = emit1(Inst::kIdVmovups, slot_at(h));
+      const Ymm earlier = emit1(Inst::kIdVmovups, slot_at(c.stacks[n], at, h));
       combine_into(r, v[h], earlier, v[h]);
     }
-    cc_.sub(row, columns_in_block);
-    cc_.jnz(next);
-    for (int h = 0; h < (wide ? 2 : 1); ++h) cc_.vmovups(slot_at(h), v[h]);
+    cc_.jmp(next);
+    cc_.bind(folded);
+    for (int h = 0; h < (wide ? 2 : 1); ++h) cc_.vmovups(slot_at(c.results[n], j, h), v[h]);
   }
   cc_.add(j, 8);
   cc_.cmp(j, c.block->end);

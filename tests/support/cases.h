@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "frit/autograd.h"
+#include "frit/compile.h"
 #include "frit/einsum.h"
-#include "jit/tiers.h"
 
 namespace frit::testing {
 
@@ -17,14 +17,24 @@ constexpr double inf = std::numeric_limits<double>::infinity(), NaN = std::numer
 using Shape = std::vector<int64_t>;
 using Doubles = std::vector<double>;
 
-// Eager; automatic as first met; and again until it runs compiled.
+// Eager; automatic as first met, and again until it runs compiled; as the body of a compiled function, whose reads split it.
 template <class F> void in_each_mode(F f) {
-  for (int round = 0; round < 4; ++round) {
-    jit::ModeGuard guard(round ? jit::Mode::automatic : jit::Mode::eager);
-    INFO((round ? "automatic, time " + std::to_string(round) : std::string("eager")));
+  {
+    jit::ModeGuard guard(jit::Mode::eager);
+    INFO("eager");
+    f();
+  }
+  for (int round = 0; round < 3; ++round) {
+    jit::ModeGuard guard(jit::Mode::automatic);
+    INFO("automatic, time " << round);
     f();
     synchronize();
-    if (round) jit::wait_for_background();
+    jit::wait_for_compiles();
+  }
+  auto compiled = compile([&] { f(); });
+  for (int round = 0; round < 2; ++round) {
+    INFO("compiled, time " << round);
+    compiled();
   }
 }
 // Contiguous, transposed, every second of a larger one, behind an offset; and expanded where the elements allow.

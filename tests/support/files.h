@@ -63,7 +63,7 @@ inline std::string base64(const std::string& text) {
 }
 inline std::string little(uint64_t v, int width) {
   std::string s;
-  for (int i = 0; i < width; ++i) s += char(v >> (8 * i));
+  for (int i = 0; i < width; ++i) s += char(i < 8 ? v >> (8 * i) : 0);
   return s;
 }
 

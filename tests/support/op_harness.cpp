@@ -226,6 +226,9 @@ class Shadow {
       for (int k = 0; wanted[n] && k < t_.input_count(n); ++k)
         if (t_.input(n, k) != scalar_operand) wanted[t_.input(n, k)] = true;
     }
+    shared_.assign(count, false);  // memory that others than the last write's result can see
+    for (uint32_t n = 0; n < count; ++n)
+      if (const Op op = t_.nodes[n].call.op; op == Op::leaf || row(op).kind == RowKind::view || row(op).kind == RowKind::alias) shared_[root(n)] = true;
     for (uint32_t n = 0; n < count; ++n)
       if (wanted[n] && !value_[n]) make(n);
     for (uint32_t n = 0; n < count; ++n)
@@ -259,6 +262,16 @@ class Shadow {
   void make(uint32_t n) {
     std::vector<Value*> in;
     for (int k = 0; k < t_.input_count(n); ++k) in.push_back(t_.input(n, k) == scalar_operand ? nullptr : value_[t_.input(n, k)].get());
+    const Call& call = t_.nodes[n].call;
+    if (!t_.value[n] && row(call.op).kind == RowKind::alias) {
+      value_[n] = value_[t_.input(n, 0)];
+      return;
+    }
+    if (!t_.value[n] && row(call.op).kind == RowKind::view)
+      if (const auto l = view_layout(call, t_.args.data() + call.arg, *in[0])) {
+        value_[n] = ValueRef::take(new_alias(*in[0], *l));
+        return;
+      }
     ValueRef made;
     try {
       made = interpret(t_, n, in.data());
@@ -268,8 +281,12 @@ class Shadow {
       t_.sizes(n, extents);
       made = ValueRef::take(new_value(t_.nodes[n].result.dtype, extents, t_.rank_of(n)));
     }
-    if (!t_.value[n]) {
+    if (!t_.value[n]) {  // nobody sees it, but what it wrote may be seen
       value_[n] = made;
+      if (call.mode & in_place && shared_[root(n)]) {
+        value_[n] = value_[t_.input(n, 0)];
+        store(*value_[n], *made);
+      }
       return;
     }
     real_[n] = ValueRef::share(t_.value[n]);
@@ -287,10 +304,19 @@ class Shadow {
       if (!d.empty()) complain(n, "the view lies elsewhere: " + d);
       return;
     }
-    Cursor to(layout_of(*value_[n]));
-    const int64_t size = int64_t(size_of(v.dtype)), total = v.numel();
-    for (int64_t i = 0; i < total; ++i, to.next())
-      std::memcpy(static_cast<char*>(value_[n]->storage->data) + to.offset() * size, made->data() + i * size, size_t(size));
+    store(*value_[n], *made);
+  }
+  static void store(Value& to, const Value& contiguous) {
+    Cursor at(layout_of(to));
+    const int64_t size = int64_t(size_of(to.dtype)), total = to.numel();
+    for (int64_t i = 0; i < total; ++i, at.next()) std::memcpy(static_cast<char*>(to.storage->data) + at.offset() * size, contiguous.data() + i * size, size_t(size));
+  }
+  // The node whose memory n shows: a leaf, or the op that made it.
+  uint32_t root(uint32_t n) const {
+    for (;; n = t_.input(n, 0)) {
+      const RowKind kind = row(t_.nodes[n].call.op).kind;
+      if (kind != RowKind::view && kind != RowKind::alias && !(t_.nodes[n].call.mode & in_place)) return n;
+    }
   }
   void compare(uint32_t n) {
     const Op op = t_.nodes[n].call.op;
@@ -320,6 +346,7 @@ class Shadow {
   std::unordered_map<Storage*, ValueRef> storages_;
   std::vector<ValueRef> held_;
   std::set<Storage*> leaf_storages_;
+  std::vector<bool> shared_;
   bool writes_ = false;
 };
 

@@ -195,11 +195,15 @@ class Generator {
     no_grad_ = p_.gradients && chance(5);
     const bool kept = add("Tensor " + name(s) + " = " + text + ";", std::move(in), [s, f](Machine& m) { m.slot[size_t(s)] = f(m); });
     no_grad_ = false;
-    if (!kept || !m_.slot[size_t(s)].defined()) {
+    if (!kept) {
       m_.slot.resize(slots_.size());
       return -1;
     }
     slots_.push_back({dims, true, view, once_});
+    if (!m_.slot[size_t(s)].defined()) {  // it throws here, perhaps not elsewhere
+      slots_.back().live = false;
+      return -1;
+    }
     check(s, text);
     return s;
   }

@@ -51,8 +51,9 @@ Tensor random_data(uint64_t seed, IntArrayRef sizes, Dtype d, int special) {
   });
 }
 Tensor random_index(uint64_t seed, IntArrayRef sizes, int64_t extent) {
+  if (extent == 0) throw ValueError("random_index: there is nothing to index");
   return filled(sizes, kInt64, [&](auto& to, int64_t i) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(to)>, int64_t>) to = extent ? int64_t(mix(seed * 0x9e3779b97f4a7c15 + uint64_t(i)) % uint64_t(extent)) : 0;
+    if constexpr (std::is_same_v<std::decay_t<decltype(to)>, int64_t>) to = int64_t(mix(seed * 0x9e3779b97f4a7c15 + uint64_t(i)) % uint64_t(extent));
     else (void)to;
   });
 }

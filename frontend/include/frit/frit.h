@@ -2,6 +2,7 @@
 #pragma once
 #include "frit/autograd.h"
 #include "frit/compile.h"
+#include "frit/custom_function.h"
 #include "frit/einops.h"
 #include "frit/einsum.h"
 #include "frit/files.h"

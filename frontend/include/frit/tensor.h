@@ -100,6 +100,7 @@ class Tensor : public handle::Var {
   // ---- types and copies
   Tensor to(Dtype d, bool non_blocking = false, bool copy = false) const;
   Tensor to(Device d, bool non_blocking = false, bool copy = false) const;
+  Tensor to(DeviceType d, bool non_blocking = false, bool copy = false) const { return to(Device(d), non_blocking, copy); }
   Tensor to(Device d, Dtype t, bool non_blocking = false, bool copy = false) const;
   Tensor to(const TensorOptions& o, bool non_blocking = false, bool copy = false) const;
   Tensor to(const Tensor& like) const { return to(like.dtype()); }
