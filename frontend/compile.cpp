@@ -141,12 +141,20 @@ Region::Region(const Options& o) {
   r.eager = false, r.foreground = true;
 }
 void Region::finish() {
+  finished_ = true;
   if (outermost_) tracer::recorder().flush("return");
 }
 Region::~Region() {
   tracer::Recorder& r = tracer::recorder();
   if (!outermost_) return;
-  r.eager = eager_before_, r.foreground = false;
+  r.foreground = false;
+  if (!finished_) {  // the body threw: what it did until then is done, as in eager mode
+    try {
+      r.flush("exception");
+    } catch (const std::exception&) {  // what failed is poisoned; the body's exception is the one that is told
+    }
+  }
+  r.eager = eager_before_;
 }
 }  // namespace detail
 

@@ -267,7 +267,8 @@ namespace {
 Tensor triangle(const Tensor& t, int64_t diagonal, bool lower, const char* op) {
   if (t.dim() < 2) throw ShapeError(std::string(op) + ": the tensor has shape " + shape_text(t.sizes()) + ". At least 2 axes are needed.");
   const Tensor row = arange(t.size(-2)).unsqueeze(1).add(Scalar(diagonal)), column = arange(t.size(-1));
-  return frit::where(lower ? column.le(row) : column.ge(row), t, Scalar(0));
+  const Tensor inside = lower ? column.le(row) : column.ge(row);
+  return t.dtype() == kBool ? inside.logical_and(t) : frit::where(inside, t, Scalar(0));
 }
 }  // namespace
 Tensor Tensor::tril(int64_t d) const { return triangle(*this, d, true, "tril"); }

@@ -108,7 +108,7 @@ Tensor& Tensor::pow_(const Scalar& exponent) {
   switch (widens ? PowRow::general : pow_row(*this, exponent)) {
     case PowRow::same: return *this;
     case PowRow::square: return square_();
-    case PowRow::cube: return mul_(square());
+    case PowRow::cube: return mul_((requires_grad() ? clone() : *this).square());  // the gradient of square() reads the old content
     case PowRow::fourth: return square_().square_();
     case PowRow::reciprocal: return reciprocal_();
     case PowRow::sqrt: return sqrt_();

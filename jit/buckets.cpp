@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <climits>
+#include <deque>
 #include <mutex>
 #include <shared_mutex>
 #include "runtime/error.h"
@@ -64,7 +65,7 @@ std::string bucket_text(BucketPolicy::Bucket b) {
 namespace {
 struct Table {
   std::shared_mutex lock;
-  std::vector<std::string> names{""};
+  std::deque<std::string> names{""};  // references to its elements stay valid
   std::vector<BucketPolicy> policies{BucketPolicy::pow2()};
   std::vector<bool> own{true};  // false: follows the default
   std::atomic<uint64_t> generation{1};

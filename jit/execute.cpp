@@ -28,22 +28,24 @@ const bool installed = [] {
   return true;
 }();
 
-// What must be real afterwards (what a live handle shows, what a later backward reads), and what must be computed for it;
-// writes in place always are.
+// What must be real afterwards (what a live handle shows, what a later backward reads), and what must be computed for it.
+// Writes to memory that somebody else can see always are.
 struct Work {
   std::vector<bool> roots, needed;
   explicit Work(const Trace& t) : roots(t.nodes.size()), needed(t.nodes.size()) {
     const uint32_t count = uint32_t(t.nodes.size());
-    std::vector<bool> reached(count);
+    std::vector<bool> reached(count), pure;
+    if (!t.written.empty()) pure = pure_writes(t);
     for (uint32_t n = count; n-- > 0;) {
       const Node& node = t.nodes[n];
       if (t.owner[n]) roots[n] = true;
       if (t.owner[n] && node.result.flags & wants_grad) reached[n] = true;
       if (node.call.mode & new_leaf) reached[n] = false;  // a gradient ends at a leaf that was written
       if (reached[n] && is_custom(t, n)) reach_custom(t, n, reached);
-      const uint8_t saved = reached[n] ? saved_of(t, n) : 0;
+      const bool walked = n < t.walked.size() && t.walked[n];  // by a backward after which nothing is read again
+      const uint8_t saved = reached[n] && !walked ? saved_of(t, n) : 0;
       if (saved & Out) roots[n] = true;
-      if (roots[n] || (node.call.mode & in_place)) needed[n] = true;
+      if (roots[n] || ((node.call.mode & in_place) && !(pure.size() && pure[n]))) needed[n] = true;
       for (int k = 0; k < t.input_count(n); ++k) {
         const uint32_t in = t.input(n, k);
         if (in == scalar_operand) continue;
@@ -78,32 +80,45 @@ void run_single(Trace& t, uint32_t n, bool pure) {
   }
   if (t.value[n]) release(t.value[n]);
   t.value[n] = run_node(t, n, inputs, pure).leave();
-  t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
+  // Versions of memory from outside were counted when the writes were recorded.
+  const RowKind kind = row(t.nodes[n].call.op).kind;
+  const bool shares = kind == RowKind::view || kind == RowKind::alias || (t.nodes[n].call.mode & in_place);
+  if (!shares || !t.outer_storage(n)) t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
 }
 
 void set_interpreter_only(bool on) { interpret_all = on || !cpu_info().generates_code(); }
 bool interpreter_only() { return interpret_all; }
 
 namespace {
-// In recorded order. A leaf's version is that of its place in the order.
+// In recorded order. needed: null for all.
 void run_op_by_op(Trace& t, const std::vector<bool>* needed) {
   Failures failures(t);
+  WriteCounts counts;
+  WriteCounts::Storages storages;
+  std::vector<uint32_t> memory;  // by node
+  std::vector<bool> pure;
+  if (needed && !t.written.empty()) {
+    pure = pure_writes(t);
+    counts = count_writes(t, pure);
+    storages.resize(counts.memories.size());
+    memory.assign(t.nodes.size(), no_memory);
+    for (const WriteCounts::Node& n : counts.nodes) memory[n.node] = n.memory;
+  }
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
-    if (t.nodes[n].call.op == Op::leaf) {
-      t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
-      continue;
-    }
-    if ((needed && !(*needed)[n]) || t.value[n]) continue;
+    if (t.nodes[n].call.op == Op::leaf || (needed && !(*needed)[n]) || t.value[n]) continue;
     if (failures.any() && failures.reach_inputs(n)) {
       failures.spread(n);
       continue;
     }
+    const bool writes = t.nodes[n].call.mode & in_place, apart = writes && !pure.empty() && pure[n];
     try {
-      run_single(t, n);
+      run_single(t, n, apart);
+      if (writes && !memory.empty() && memory[n] != no_memory) storages[memory[n]] = t.value[n]->storage;
     } catch (...) {
-      failures.add(n, t.nodes[n].call.mode & in_place);
+      failures.add(n, writes && !apart);
     }
   }
+  counts.finish(t, storages);
   failures.rethrow();
 }
 }  // namespace
@@ -152,7 +167,7 @@ ValueRef run_node(Trace& t, uint32_t n, Value* const* inputs, bool pure) {
   }
   if (kind == RowKind::alias) return ValueRef::share(inputs[0]);
   const bool writes = (node.call.mode & in_place) && !pure;
-  if (writes) inputs[0]->storage->version.fetch_add(1, std::memory_order_relaxed);
+  if (writes && !t.outer_storage(n)) inputs[0]->storage->version.fetch_add(1, std::memory_order_relaxed);
   if (interpret_all) {
     ValueRef v = interpret(t, n, inputs);
     if (!writes) return v;

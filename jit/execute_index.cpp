@@ -88,7 +88,7 @@ ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& sou
   if (writes) {
     out = ValueRef::share(&self);
   } else {
-    out = ValueRef::take(new_value(self.dtype, self.extent, self.rank));
+    out = ValueRef::take(node.call.mode & in_place ? new_value_ordered(self.dtype, self.extent, self.rank, self) : new_value(self.dtype, self.extent, self.rank));
     copy_values(self, *out);
   }
   ValueRef source_held, index_held;

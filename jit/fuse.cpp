@@ -184,7 +184,9 @@ std::vector<Builder::Dependence> Builder::dependences(uint32_t n) {
     const uint32_t in = t_.input(n, k);
     if (in == scalar_operand) continue;
     const uint32_t base = view_base(t_, in);
-    if (t_.nodes[base].call.op != Op::leaf) d.push_back({base, in == base || passes_through(t_, in)});
+    // The memory that a write goes to has to be there before: its maker is another kernel, unless it is a write too.
+    const bool maker = writes && k == 0 && !writes_in_place(base);
+    if (t_.nodes[base].call.op != Op::leaf) d.push_back({base, !maker && (in == base || passes_through(t_, in))});
     for (uint32_t v = in; row(t_.nodes[v].call.op).kind == RowKind::view; v = t_.nodes[v].call.in[0])
       if (placed_[v]) d.push_back({v, false});
     const uint32_t s = storage_[in];

@@ -20,38 +20,31 @@ using kernels::Slot;
 WriteCounts count_writes(const Trace& t, const std::vector<bool>& pure) {
   WriteCounts w;
   const std::vector<uint32_t> memory = memory_classes(t, nullptr, false);
-  std::vector<uint32_t> index(t.nodes.size(), no_memory);  // by memory: in w.memories
+  std::vector<uint32_t> index(t.nodes.size() + 1, no_memory);  // by memory: in w.memories
+  std::vector<bool> outer(t.nodes.size() + 1);
   const auto writes = [&](uint32_t n) { return (t.nodes[n].call.mode & in_place) && row(t.nodes[n].call.op).kind != RowKind::alias; };
-  for (uint32_t n = 0; n < t.nodes.size(); ++n)
-    if (writes(n) && index[memory[n]] == no_memory) {
-      index[memory[n]] = uint32_t(w.memories.size());
-      w.memories.push_back({no_node, 0, pure[n]});
-    }
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    if (t.nodes[n].call.op == Op::leaf) outer[memory[n]] = true;
+    if (!writes(n) || outer[memory[n]] || index[memory[n]] != no_memory) continue;
+    index[memory[n]] = uint32_t(w.memories.size());
+    w.memories.push_back({0, pure[n]});
+  }
   if (w.memories.empty()) return w;
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
     const uint32_t m = index[memory[n]];
     if (m == no_memory) continue;
-    if (t.nodes[n].call.op == Op::leaf && w.memories[m].leaf == no_node) w.memories[m].leaf = n;
     w.memories[m].count += writes(n);
     w.nodes.push_back({n, m, w.memories[m].count});
   }
   return w;
 }
-std::vector<WriteCounts::Start> WriteCounts::start(const Trace& t) const {
-  std::vector<Start> v;
-  for (const Memory& m : memories) {
-    Storage* s = m.leaf == no_node ? nullptr : t.value[m.leaf]->storage;
-    v.push_back({s, s ? s->version.load(std::memory_order_relaxed) : 0});
-  }
-  return v;
-}
-void WriteCounts::finish(Trace& t, const std::vector<Start>& start) const {
+void WriteCounts::finish(Trace& t, const Storages& storages) const {
   for (const Node& n : nodes) {
     const Value* v = t.value[n.node];
     // A reshape may have copied, and what a write keeps for its gradient is apart: both have memory of their own.
-    if (!v || (v->storage != start[n.memory].storage && !memories[n.memory].pure)) continue;
-    v->storage->version.store(start[n.memory].version + memories[n.memory].count, std::memory_order_relaxed);
-    t.version[n.node] = start[n.memory].version + n.before;
+    if (!v || (v->storage != storages[n.memory] && !memories[n.memory].pure)) continue;
+    v->storage->version.store(memories[n.memory].count, std::memory_order_relaxed);
+    t.version[n.node] = n.before;
   }
 }
 
@@ -161,7 +154,7 @@ std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed
   p->writes = count_writes(t, p->pure);
   std::vector<uint32_t> memory_of(t.nodes.size(), no_memory);
   for (const WriteCounts::Node& n : p->writes.nodes)
-    if (const auto& m = p->writes.memories[n.memory]; m.leaf == no_node && !m.pure) memory_of[n.node] = n.memory;
+    if (!p->writes.memories[n.memory].pure) memory_of[n.node] = n.memory;
   for (PlanStep& s : p->steps) {
     const auto note = [&](uint32_t n) {
       if (t.nodes[n].call.mode & in_place && memory_of[n] != no_memory) s.wrote.push_back({n, memory_of[n]});
@@ -441,7 +434,7 @@ bool spread(const Plan& plan, const PlanStep& step, Failures& failures) {
 
 void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
   plan->runs.fetch_add(1, std::memory_order_relaxed);
-  std::vector<WriteCounts::Start> start = plan->writes.start(t);
+  WriteCounts::Storages written(plan->writes.memories.size());
   Failures failures(t);
   for (const PlanStep& step : plan->steps) {
     if (failures.any() && spread(*plan, step, failures)) continue;
@@ -456,13 +449,13 @@ void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
       else fail(step.index);
     }
     for (const PlanStep::Wrote& w : step.wrote)
-      if (t.value[w.node]) start[w.memory].storage = t.value[w.node]->storage;
+      if (t.value[w.node]) written[w.memory] = t.value[w.node]->storage;
     for (uint32_t n : step.drop)
       if (t.value[n] && t.nodes[n].call.op != Op::leaf) release(std::exchange(t.value[n], nullptr));
   }
   for (uint32_t n : plan->roots)
     if (!failures.any() || !failures.reach(n)) make_value(t, n);
-  plan->writes.finish(t, start);
+  plan->writes.finish(t, written);
   failures.rethrow();
 }
 

@@ -28,17 +28,17 @@ struct PlanStep {
   std::vector<uint32_t> views;        // to be made before a write that keeps what it overwrites apart
   std::vector<uint32_t> drop;         // nodes whose values are not needed any more
   struct Wrote { uint32_t node, memory; };
-  std::vector<Wrote> wrote;           // memory made in this trace: which storage it is becomes known here
+  std::vector<Wrote> wrote;           // which storage a memory of WriteCounts is becomes known here
 };
-// How often each memory was written, as if every write of the program had happened by itself and in its order.
+// How often memory made in the trace was written, as if every write of the program had happened by itself and in its order.
+// (Writes to memory from outside are counted when they are recorded.)
 struct WriteCounts {
-  struct Memory { uint32_t leaf, count; bool pure; };          // leaf: a node of it, or no_node
+  struct Memory { uint32_t count; bool pure; };
   struct Node { uint32_t node, memory, before; };              // before: writes before the node's value was made
   std::vector<Memory> memories;
   std::vector<Node> nodes;
-  struct Start { tracer::Storage* storage; uint32_t version; };
-  std::vector<Start> start(const Trace& t) const;              // by memory, before the flush
-  void finish(Trace& t, const std::vector<Start>& start) const;
+  using Storages = std::vector<const tracer::Storage*>;        // by memory, as soon as a write has run
+  void finish(Trace& t, const Storages& storages) const;
 };
 WriteCounts count_writes(const Trace& t, const std::vector<bool>& pure);
 
@@ -80,7 +80,7 @@ void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where);
 std::string plan_text(const Plan& p, const Trace& t);  // one line a step
 
 // In execute.cpp: one node by its own kernel; views and numbers that it needs are made first.
-void run_single(Trace& t, uint32_t n, bool pure = false);
+void run_single(Trace& t, uint32_t n, bool pure = false);  // pure: see pure_writes
 void make_value(Trace& t, uint32_t n);
 
 }  // namespace frit::jit

@@ -8,6 +8,7 @@ needed=(
   libasmjit-dev libtbb-dev libfmt-dev zlib1g-dev libxxhash-dev nlohmann-json3-dev libcli11-dev
   catch2                               # tests
   dataset-fashion-mnist                # 70,000 images for the demo
+  bible-kjv                            # 31,102 verses for the demo
 )
 helpful=(ccache mold)                  # quicker builds; Frit does without
 

@@ -509,6 +509,15 @@ TEST_CASE("api: gradients, modes, memory") {
   CHECK(memory::stats().reserved >= memory::stats().current);
 }
 
+TEST_CASE("api: a literal's own type, triangles of booleans") {
+  CHECK(TensorData({1, 2}).natural_dtype() == kInt64);
+  CHECK(TensorData({1, 2.5}).natural_dtype() == kFloat32);
+  CHECK(TensorData({true, false}).natural_dtype() == kBool);
+  const Tensor mask = ones({2, 2}, kBool).tril();
+  CHECK(mask.dtype() == kBool);
+  CHECK(mask.equal(tensor({{true, false}, {true, true}})));
+}
+
 // Every name that the three headers declare occurs in a test with a call or as a macro's row.
 TEST_CASE("api: every declared name is called somewhere") {
   namespace fs = std::filesystem;

@@ -80,7 +80,7 @@ TEST_CASE("trace text: pointwise, numbers, joins, in place") {
   const Var y = add(mul(x, w), 0.1);
   const Var z = where(lt(y, 3), y, false);
   Var total = add(z, h);
-  emit_pointwise_(Op::mul, total, {-2.0});
+  emit_pointwise_(Op::add, total, {-2.0});
   Var whole = iota({3}, kInt32);
   emit_pointwise_(Op::add, whole, {iota({3}, kInt64)});
   copy_(whole, iota({1}));
@@ -91,7 +91,7 @@ TEST_CASE("trace text: views and what writes through them") {
   const Var x = gradient_tensor({6, 4});
   const Var y = mul(x, 2.0);
   Var part = slice(y, 0, 1, 2, 3);
-  emit_pointwise_(Op::mul, part, {3});
+  emit_pointwise_(Op::add, part, {3});
   const Var line = select(transpose(y, 0, 1), 1, 5);
   const Var square = reshape(y, {2, 3, 4}), spread = expand(line, {5, 4});
   const Var d = diagonal(detach(square), -1, 1, 2);

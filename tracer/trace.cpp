@@ -165,6 +165,15 @@ uint32_t Trace::input(uint32_t n, int k) const {
   const Call& c = nodes[n].call;
   return row(c.op).inputs < 0 ? lists[c.in[0] + k] : c.in[k];
 }
+Storage* Trace::outer_storage(uint32_t n) const {
+  for (;;) {
+    const Call& c = nodes[n].call;
+    if (c.op == Op::leaf) return value[n] ? value[n]->storage : nullptr;
+    const RowKind k = row(c.op).kind;
+    if (k != RowKind::view && k != RowKind::alias && !(c.mode & in_place)) return nullptr;
+    n = c.in[0];
+  }
+}
 const Leaf* Trace::leaf(uint32_t n) const {
   for (const Leaf& l : leaves)
     if (l.node == n) return &l;
@@ -291,6 +300,13 @@ uint32_t Recorder::emit(const Call& call) {
   t.value.push_back(nullptr);
   t.owner.push_back(nullptr);
   t.version.push_back(0);
+  // A write is counted when it is recorded, so that a gradient that saved the old content notices before it is run.
+  const RowKind kind = row(call.op).kind;
+  if (kind == RowKind::view || kind == RowKind::alias || (call.mode & in_place))
+    if (Storage* s = t.outer_storage(uint32_t(t.nodes.size() - 1))) {
+      if ((call.mode & in_place) && kind != RowKind::alias) s->version.fetch_add(1, std::memory_order_relaxed);
+      t.version.back() = s->version.load(std::memory_order_relaxed);
+    }
   if ((n.call.mode & in_place) && row(n.call.op).kind != RowKind::alias) t.written.push_back(uint32_t(t.nodes.size() - 1));
   args_bound = t.args.size(), lists_bound = t.lists.size();
   return uint32_t(t.nodes.size() - 1);
@@ -424,7 +440,7 @@ void keep_saved(Trace& t, std::vector<bool>& reached) {
   for (uint32_t n = uint32_t(t.nodes.size()); n-- > 0;) {
     if (!reached[n] || (t.nodes[n].call.mode & new_leaf)) continue;  // a gradient ends at a leaf that was written
     if (is_custom(t, n)) reach_custom(t, n, reached);
-    const uint8_t what = saved_of(t, n);
+    const uint8_t what = n < t.walked.size() && t.walked[n] ? 0 : saved_of(t, n);
     for (int k = 0; k < t.input_count(n); ++k) {
       const uint32_t in = t.input(n, k);
       if (in == scalar_operand) continue;

@@ -106,6 +106,7 @@ struct Trace {
   int input_count(uint32_t n) const;
   uint32_t input(uint32_t n, int k) const;  // a node, or scalar_operand
   const Leaf* leaf(uint32_t n) const;
+  Storage* outer_storage(uint32_t n) const;  // that a view or write of n shares with a leaf; null: made in this trace
   SizeId new_size(int64_t e, bool is_derived = false);
   void join(SizeId a, SizeId b);
   struct Mark { size_t sizes, lists; uint32_t joins; };

@@ -107,11 +107,17 @@ Var& emit_pointwise_(Op op, Var& target, std::initializer_list<Operand> rest) {
   Cell* c = defined(target, op);
   check_writable(c, op_name(op));
   if (row(op).type == TypeRule::rounding && !is_floating(dtype_of(c))) return target;
+  // A gradient that reads what is overwritten needs a copy of it, which is made when the write runs: it runs by itself.
+  bool keeps = !r.eager && (r.mode & grad_mode) && (row(op).saved & In0) && wants_gradient(c);
+  if (!r.eager && (r.mode & grad_mode) && (row(op).saved & In0))
+    for (const Operand& o : rest) keeps |= o.var && o.var->cell() && wants_gradient(o.var->cell());
+  if (keeps) r.flush("in-place op with a gradient");
   Call call = rest.size() == 0   ? pointwise_call(r, op, {target})
               : rest.size() == 1 ? pointwise_call(r, op, {target, rest.begin()[0]})
                                  : pointwise_call(r, op, {target, rest.begin()[0], rest.begin()[1]});
   call.mode = in_place;
   r.finish_write(c, r.emit(call));
+  if (keeps) r.flush("in-place op with a gradient");
   return target;
 }
 namespace {

@@ -21,7 +21,7 @@ inline std::string differs(const Tensor& t, Dtype d, const std::vector<int64_t>&
   }
   return "";
 }
-#define IS(tensor, dtype, shape, ...) CHECK(frit::testing::differs(tensor, dtype, std::vector<int64_t> shape, std::vector<double> __VA_ARGS__, 1e-6) == "")
+#define IS(tensor, dtype, ...) CHECK(frit::testing::differs(tensor, dtype, __VA_ARGS__, 1e-6) == "")
 
 template <class E, class F> std::string thrown(F f) {
   try {

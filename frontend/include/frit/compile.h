@@ -90,7 +90,7 @@ class Region {  // a call of a compiled function: what it records is compiled at
   void finish();  // flushes; throws what values throw
 
  private:
-  bool outermost_, eager_before_;
+  bool outermost_, eager_before_, finished_ = false;
 };
 }  // namespace detail
 
