@@ -2,6 +2,7 @@
 // call that fails changes nothing.
 #include <catch2/catch.hpp>
 #include <functional>
+#include "frit/compile.h"
 #include "runtime/error.h"
 #include "tests/support/op_harness.h"
 
@@ -266,7 +267,7 @@ TEST_CASE("autograd: a reshape that had to copy is written apart from its base")
   const auto plain = [](const Tensor& a, const Tensor& b) { return frit::cat({a.t().flatten(), a.t().flatten() * b.flatten()}); };
   const Tensor want = plain(x, w);
   const autograd::variable_list slope = autograd::grad({want.square().sum()}, {x, w});
-  auto compiled = compile(f);
+  auto compiled = frit::compile(f);
   for (int way = 0; way < 3; ++way)
     for (int turn = 0; turn < 3; ++turn) {
       const jit::ModeGuard mode(way == 1 ? jit::Mode::automatic : jit::Mode::eager);
