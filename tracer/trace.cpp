@@ -78,7 +78,7 @@ void destroy(Cell* c) noexcept {
   Pool<Cell>::give(c);
 }
 Value& value_of(Cell* c, const char* cause) {
-  if (c->deferred) recorder().flush(cause);
+  if (c->deferred || (c->value && c->value->storage->pending.load(std::memory_order_relaxed))) recorder().flush(cause);
   if (!c->value) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
   return *c->value;
 }
@@ -117,7 +117,12 @@ Trace* new_trace() {
   t->clear();
   return t;
 }
+void Trace::settle() {
+  for (Storage* s : pending) s->pending.fetch_sub(1, std::memory_order_relaxed);
+  pending.clear();
+}
 void Trace::clear() {
+  settle();
   for (Value*& v : value)
     if (v) frit::tracer::release(v), v = nullptr;
   value.clear();
@@ -304,7 +309,10 @@ uint32_t Recorder::emit(const Call& call) {
   const RowKind kind = row(call.op).kind;
   if (kind == RowKind::view || kind == RowKind::alias || (call.mode & in_place))
     if (Storage* s = t.outer_storage(uint32_t(t.nodes.size() - 1))) {
-      if ((call.mode & in_place) && kind != RowKind::alias) s->version.fetch_add(1, std::memory_order_relaxed);
+      if ((call.mode & in_place) && kind != RowKind::alias) {
+        s->version.fetch_add(1, std::memory_order_relaxed);
+        if (!eager) s->pending.fetch_add(1, std::memory_order_relaxed), t.pending.push_back(s);
+      }
       t.version.back() = s->version.load(std::memory_order_relaxed);
     }
   if ((n.call.mode & in_place) && row(n.call.op).kind != RowKind::alias) t.written.push_back(uint32_t(t.nodes.size() - 1));
@@ -463,6 +471,7 @@ void Recorder::flush(const char* cause) {
   } catch (...) {  // what could be made is real; the rest is poisoned
     failure = std::current_exception();
   }
+  t.settle();
   bool keep = false;
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
     Cell* c = t.owner[n];
@@ -492,6 +501,11 @@ void Recorder::flush(const char* cause) {
   for (uint32_t n = 0; n < t.nodes.size(); ++n)
     if (Cell* c = t.owner[n]; c && c->trace) reached[n] = true, retain(&t);
   keep_saved(t, reached);
+  for (Leaf& l : t.leaves) {  // where no gradient goes, nothing is kept alive
+    if (reached[l.node]) continue;
+    if (l.cell) release_cell(std::exchange(l.cell, nullptr));
+    if (l.trace) frit::tracer::release(std::exchange(l.trace, nullptr));
+  }
   t.owner.clear();
   t.order = next_order.fetch_add(1, std::memory_order_relaxed);
   open = new_trace();

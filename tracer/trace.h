@@ -82,6 +82,7 @@ struct Trace {
   std::vector<Cell*> owner;             // by node: the live cell that shows it (open traces)
   std::vector<uint32_t> written;        // nodes that write in place, in order (open traces)
   std::vector<Leaf> leaves;
+  std::vector<Storage*> pending;        // whose `pending` this trace has raised; a leaf's value holds each
   std::vector<std::pair<uint32_t, std::shared_ptr<Hooks>>> hooks;  // by node where any
   std::vector<bool> walked;             // by node: a backward without retain_graph went through
 
@@ -112,6 +113,7 @@ struct Trace {
   struct Mark { size_t sizes, lists; uint32_t joins; };
   Mark mark() const { return {extent.size(), lists.size(), joins}; }
   void rewind(const Mark& m);
+  void settle();                            // what was pending is run, or given up
   void clear();                             // as new, with its memory kept
 };
 Trace* new_trace();

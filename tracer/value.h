@@ -11,6 +11,7 @@ namespace frit::tracer {
 struct Storage {
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> version{0};
+  std::atomic<uint32_t> pending{0};  // writes that are recorded and not yet run: who reads the bytes has to flush
   void* data = nullptr;
   size_t bytes = 0;
   void (*free_foreign)(void* context) = nullptr;  // storage that Frit does not own
