@@ -319,14 +319,46 @@ uint32_t Recorder::emit(const Call& call) {
   args_bound = t.args.size(), lists_bound = t.lists.size();
   return uint32_t(t.nodes.size() - 1);
 }
+namespace {
+uint32_t memory_root(const Trace& t, uint32_t n) {
+  for (;;) {
+    const Call& c = t.nodes[n].call;
+    const RowKind k = row(c.op).kind;
+    if (k != RowKind::view && k != RowKind::alias && !(c.mode & in_place)) return n;
+    n = c.in[0];
+  }
+}
+// Written through another handle since node n was recorded.
+bool is_stale(const Trace& t, uint32_t n) {
+  if (t.written.empty() || t.written.back() <= n) return false;
+  const uint32_t root = memory_root(t, n);
+  for (size_t k = t.written.size(); k-- > 0 && t.written[k] > n;)
+    if (memory_root(t, t.written[k]) == root) return true;
+  return false;
+}
+}  // namespace
+
 uint32_t Recorder::node_of(Cell* c) {
   if (c->base && root_base(c)->writes != c->seen) refresh(c);
   if (c->deferred) {
-    if (c->trace == open) [[likely]] return c->node;
+    if (c->trace == open) [[likely]] {
+      // Who uses it now uses its new content: a node of its own tells that from what was saved before the write. (Where
+      // gradients are, write_view did that.)
+      if (!eager && !wants_gradient(c) && is_stale(*open, c->node)) {
+        const uint32_t now = emit({.op = Op::detach, .in = {c->node, no_node, no_node, no_node}});
+        open->owner[c->node] = nullptr;
+        c->node = now;
+        open->owner[now] = c;
+      }
+      return c->node;
+    }
     throw Error("this tensor is deferred on another thread: call synchronize() there before it is used here");
   }
   const uint64_t e = c->entered.load(std::memory_order_relaxed);
-  if (e >> 20 == open->instance) return uint32_t(e & 0xfffff);
+  if (e >> 20 == open->instance) {
+    const uint32_t n = uint32_t(e & 0xfffff);
+    if (eager || !c->value || open->version[n] == c->value->storage->version.load(std::memory_order_relaxed)) return n;
+  }
   return enter(c);
 }
 uint32_t Recorder::enter(Cell* c) {
