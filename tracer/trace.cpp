@@ -252,11 +252,48 @@ void set_name_text(NameText f) { names_to_text = f; }
 const std::string& name_text(uint16_t name) { return names_to_text(name); }
 void set_eager_default(bool on) { eager_default = on; }
 
+namespace {
+// Recorders outlive their threads; one with nothing deferred serves the next thread.
+struct IdleRecorders {
+  std::mutex lock;
+  std::vector<Recorder*> idle;
+};
+IdleRecorders& idle_recorders() {
+  static IdleRecorders* r = new IdleRecorders;  // never destroyed
+  return *r;
+}
+struct ThreadExit {
+  Recorder* mine = nullptr;
+  ~ThreadExit() {
+    if (!mine || !mine->open->nodes.empty()) return;
+    IdleRecorders& r = idle_recorders();
+    const std::lock_guard hold(r.lock);
+    r.idle.push_back(mine);
+  }
+};
+Recorder* idle_recorder() {
+  IdleRecorders& r = idle_recorders();
+  const std::lock_guard hold(r.lock);
+  if (r.idle.empty()) return nullptr;
+  Recorder* reused = r.idle.back();
+  r.idle.pop_back();
+  Trace* open = reused->open;
+  *reused = Recorder{};
+  reused->open = open;
+  return reused;
+}
+}  // namespace
+
 Recorder& recorder() {
   static thread_local Recorder* mine = nullptr;
   if (!mine) [[unlikely]] {  // recorders outlive their thread: a tensor may
-    mine = new Recorder;
-    mine->open = new_trace();
+    static thread_local ThreadExit at_exit;
+    mine = idle_recorder();
+    if (!mine) {
+      mine = new Recorder;
+      mine->open = new_trace();
+    }
+    at_exit.mine = mine;
     mine->eager = eager_default;
   }
   return *mine;

@@ -60,8 +60,8 @@ uint64_t random_value(Dtype d, std::mt19937_64& random) {
   const int bits = int(8 * size_of(d));
   int64_t v = int64_t(random());
   switch (random() % 8) {
-    case 0: v = (int64_t(1) << (random() % unsigned(bits))) - int64_t(random() % 3); break;
-    case 1: v = -(int64_t(1) << (random() % unsigned(bits))) + int64_t(random() % 3); break;
+    case 0: v = int64_t((uint64_t(1) << (random() % unsigned(bits))) - random() % 3); break;
+    case 1: v = int64_t(-(uint64_t(1) << (random() % unsigned(bits))) + random() % 3); break;
     case 2: v = int64_t(random() % 3) - 1; break;
     case 3: case 4: v = int64_t(random() % 200) - 100; break;
     case 5: v >>= random() % 60; break;
