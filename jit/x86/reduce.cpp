@@ -63,7 +63,6 @@ void Emitter::emit_reduce(Id v, Level* l) {
 }
 
 void Emitter::accumulate_free(const Group& g, Accumulators& accs, Level& strip, int u) {
-  pending_.resize(g.ids.size());
   for (size_t n = 0; n < g.ids.size(); ++n) {
     if (is_quick_extreme(instr(g.ids[n]))) accumulate_extreme(g.ids[n], n, accs[n], &strip, u);
     else accumulate(g.ids[n], accs[n], &strip);
@@ -109,11 +108,14 @@ void Emitter::reduce_free(Group& g, Level* l) {
   std::vector<Accumulators> accs;
   for (int u = 0; u < unroll; ++u) accs.push_back(start(g));
   start_extremes(g, accs);
+  std::vector<std::array<Ymm, 2>> outer(g.ids.size());  // a reduce that this one needs may be emitted inside of it
+  std::swap(pending_, outer);
   suspend(*l);
   cc_.xor_(k, k);
   Level inside = open_reduction(l, g.axis);
   if (unroll == 4 && !wants_columns(g.plan.needed, g.axis)) free_interleaved(g, inside, k, extent, accs);
   group_strips(g, inside, k, extent, unroll, [&](Level& strip, int u) { accumulate_free(g, accs[size_t(u)], strip, u); });
+  std::swap(pending_, outer);
   resume(*l);
   for (size_t n = 0; n < g.ids.size(); ++n) {
     const Instr& r = instr(g.ids[n]);
