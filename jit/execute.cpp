@@ -5,7 +5,7 @@
 #include <atomic>
 #include <optional>
 #include "jit/execute_parts.h"
-#include "jit/tiers.h"
+#include "jit/repeat.h"
 #include "runtime/cpu.h"
 #include "runtime/error.h"
 #include "runtime/settings.h"
@@ -124,11 +124,17 @@ void run_op_by_op(Trace& t, const std::vector<bool>* needed) {
 }  // namespace
 
 void execute(Trace& t, const char* cause) {
-  const uint32_t count = uint32_t(t.nodes.size());
   frit::count(&Counters::flushes);
-  uint32_t ops = 0;
-  for (uint32_t n = 0; n < count; ++n) ops += t.nodes[n].call.op != Op::leaf;
   const Recorder& r = recorder();
+  const CompileWhere where = r.foreground ? CompileWhere::foreground : tier_settings().where;
+  RepeatedFlush* seen = r.eager || explains() ? nullptr : repeated_flush(t);
+  if (seen)
+    if (const std::shared_ptr<Plan> plan = seen->plan(t)) {
+      note_flush(cause, seen->ops(), 1);
+      return run_plan(plan, t, where);
+    }
+  uint32_t ops = 0;
+  for (const Node& n : t.nodes) ops += n.call.op != Op::leaf;
   if (r.eager || (ops == 1 && !r.foreground) || interpret_all) {
     frit::count(&Counters::tier0_flushes);
     frit::count(&Counters::eager_ops, ops);
@@ -139,17 +145,19 @@ void execute(Trace& t, const char* cause) {
   }
   const Work work(t);
   const TraceKey key = make_key(t, work.roots);
-  std::shared_ptr<Plan> plan;
+  PlanUse use;
   std::exception_ptr refused;  // a RecompileGuard allows no plan: the values are made all the same
   try {
-    plan = plan_for(t, key, work.needed, work.roots, r.foreground);
+    use = plan_for(t, key, work.needed, work.roots, r.foreground);
   } catch (const RecompileError&) {
     refused = std::current_exception();
   }
-  note_flush(cause, ops, plan ? 1 : 0);
-  if (plan) {
-    explain_run(*plan, t, key);
-    return run_plan(plan, t, r.foreground ? CompileWhere::foreground : tier_settings().where);
+  note_flush(cause, ops, use.plan ? 1 : 0);
+  if (use.plan) {
+    if (!seen) seen = remember_flush(t, key, ops);
+    if (seen) seen->add(key, use);
+    explain_run(*use.plan, t, key);
+    return run_plan(use.plan, t, where);
   }
   frit::count(&Counters::tier0_flushes);
   frit::count(&Counters::eager_ops, ops);

@@ -425,13 +425,20 @@ class StorageTable {
 };
 }  // namespace
 
+std::vector<uint32_t> memory_of(const Trace& t, const std::vector<uint32_t>& leaves, bool by_bytes) {
+  StorageTable table(leaves.size(), by_bytes);
+  std::vector<uint32_t> memory;
+  memory.reserve(leaves.size());
+  for (uint32_t n : leaves) memory.push_back(table.find(t.value[n]->storage));
+  return memory;
+}
 std::vector<uint32_t> leaf_memory(const Trace& t, bool by_bytes) {
-  std::vector<uint32_t> memory(t.nodes.size(), no_memory);
-  size_t leaves = 0;
-  for (const Node& n : t.nodes) leaves += n.call.op == Op::leaf;
-  StorageTable table(leaves, by_bytes);
+  std::vector<uint32_t> leaves;
   for (uint32_t n = 0; n < t.nodes.size(); ++n)
-    if (t.nodes[n].call.op == Op::leaf) memory[n] = table.find(t.value[n]->storage);
+    if (t.nodes[n].call.op == Op::leaf) leaves.push_back(n);
+  const std::vector<uint32_t> of_leaves = memory_of(t, leaves, by_bytes);
+  std::vector<uint32_t> memory(t.nodes.size(), no_memory);
+  for (size_t i = 0; i < leaves.size(); ++i) memory[leaves[i]] = of_leaves[i];
   return memory;
 }
 std::vector<uint32_t> memory_classes(const Trace& t, const std::vector<bool>* pure, bool by_bytes) {

@@ -44,6 +44,8 @@ constexpr uint32_t no_memory = ~0u;
 std::vector<uint32_t> memory_classes(const Trace& t, const std::vector<bool>* pure = nullptr, bool by_bytes = true);
 // Of leaves alone; no_memory elsewhere.
 std::vector<uint32_t> leaf_memory(const Trace& t, bool by_bytes = true);
+// Of these leaves, in their order.
+std::vector<uint32_t> memory_of(const Trace& t, const std::vector<uint32_t>& leaves, bool by_bytes = true);
 
 // The node whose value a chain of views shows.
 uint32_t view_base(const Trace& t, uint32_t n);

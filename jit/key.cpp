@@ -18,7 +18,8 @@ class Writer {
   std::string& s_;
 };
 
-// Strides of a leaf: per axis its place in the order of strides, or that it repeats; and whether the whole is contiguous.
+}  // namespace
+
 uint64_t stride_class(const Value& v) {
   if (v.contiguous()) return 0;
   uint64_t c = 1;
@@ -32,7 +33,6 @@ uint64_t stride_class(const Value& v) {
   }
   return c;
 }
-}  // namespace
 
 std::string TraceKey::bytes() const {
   std::string s = structure;
@@ -74,7 +74,7 @@ TraceKey make_key(const Trace& t, const std::vector<bool>& roots) {
         w.put(name[s]);
         if (independent[s]) {
           const int64_t e = t.extent[s];
-          key.axes.push_back({name[s], e, policy_of(name[s]).bucket(e)});
+          key.axes.push_back({name[s], s, e, policy_of(name[s]).bucket(e)});
         }
         continue;
       }

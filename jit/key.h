@@ -14,6 +14,7 @@ struct TraceKey {
   std::string structure;
   struct Axis {               // an independent size class, in order of first use
     uint16_t name;
+    tracer::SizeId id;        // its class in the trace
     int64_t extent;
     BucketPolicy::Bucket bucket;
   };
@@ -22,6 +23,8 @@ struct TraceKey {
 };
 
 // roots: by node, what must be real afterwards. The trace's size classes are read, nothing is changed.
+// How a leaf's strides lie: 0 contiguous; else per axis its place in the order of strides, or that it repeats.
+uint64_t stride_class(const tracer::Value& v);
 TraceKey make_key(const Trace& t, const std::vector<bool>& roots);
 
 }  // namespace frit::jit

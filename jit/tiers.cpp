@@ -101,6 +101,7 @@ struct Structure {
 struct Entry {
   std::string key;
   std::shared_ptr<Structure> structure;
+  std::shared_ptr<PlanUse::Life> life = std::make_shared<PlanUse::Life>();
 };
 struct State {
   std::mutex lock;
@@ -110,7 +111,7 @@ struct State {
   std::unordered_map<std::string, std::list<Entry>::iterator, StringHash> plans;
   std::vector<Recompile> recompiles;
   std::deque<FlushNote> flushes;
-  std::map<std::string, std::map<int64_t, int64_t>> histogram;
+  std::map<uint16_t, std::map<int64_t, std::atomic<int64_t>>> histogram;  // by axis name; entries stay where they are
 };
 State& state() {
   static State* s = new State;
@@ -228,7 +229,7 @@ std::shared_ptr<Plan> try_compile(const Trace& t, const std::vector<bool>& neede
     return nullptr;
   }
 }
-void add_entry(State& s, const std::shared_ptr<Structure>& st, std::string bytes, const TraceKey& key) {
+std::shared_ptr<PlanUse::Life> add_entry(State& s, const std::shared_ptr<Structure>& st, std::string bytes, const TraceKey& key) {
   if (!st->keys.empty()) {
     count(&Counters::recompiles);
     Recompile r{reason(*st, key.axes), 0};
@@ -238,10 +239,15 @@ void add_entry(State& s, const std::shared_ptr<Structure>& st, std::string bytes
   if (st->keys.size() < 256) st->keys.push_back(key.axes);
   count(&Counters::plans_compiled);
   ++st->entries;
-  s.entries.push_front({bytes, st});
+  s.entries.push_front(Entry{bytes, st});
   s.plans.emplace(std::move(bytes), s.entries.begin());
   while (s.entries.size() > std::max<size_t>(tier_settings().plan_budget, 1)) {
     const Entry& last = s.entries.back();
+    if (last.life->used.exchange(false, std::memory_order_relaxed)) {  // by a repeated flush, which takes no lock
+      s.entries.splice(s.entries.begin(), s.entries, std::prev(s.entries.end()));
+      continue;
+    }
+    last.life->dropped = true;
     s.plans.erase(last.key);
     if (--last.structure->entries == 0)  // with its plan; it is hot again when it comes again
       if (const auto at = s.structures.find(last.structure->bytes); at != s.structures.end() && at->second == last.structure) s.structures.erase(at);
@@ -251,6 +257,7 @@ void add_entry(State& s, const std::shared_ptr<Structure>& st, std::string bytes
   // Structures are bounded too: cold ones are forgotten when there are far more of them than plans.
   if (s.structures.size() > 4 * tier_settings().plan_budget)
     std::erase_if(s.structures, [&](const auto& e) { return e.second->stage == Structure::Stage::cold && e.second->heat < tier_settings().hot; });
+  return s.entries.front().life;
 }
 }  // namespace
 
@@ -268,33 +275,34 @@ std::vector<std::string> compile_failures() {
 void forget_plans() {
   State& s = state();
   const std::lock_guard hold(s.lock);
+  for (const Entry& e : s.entries) e.life->dropped = true;
   s.plans.clear(), s.entries.clear(), s.structures.clear();
 }
 void forget_kernels() { group_kernels().clear(); }
 
-std::shared_ptr<Plan> plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& needed, const std::vector<bool>& roots, bool foreground) {
+PlanUse plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& needed, const std::vector<bool>& roots, bool foreground) {
   using Stage = Structure::Stage;
   State& s = state();
   const bool here = foreground || tier_settings().where == CompileWhere::foreground;
   std::unique_lock hold(s.lock);
-  for (const TraceKey::Axis& a : key.axes) ++s.histogram[axis_name(a.name)][a.extent];
+  for (const TraceKey::Axis& a : key.axes) ++s.histogram[a.name][a.extent];
   std::string bytes = key.bytes();
-  const auto known = [&]() -> std::shared_ptr<Plan> {
+  const auto known = [&]() -> PlanUse {
     const auto at = s.plans.find(bytes);
-    if (at == s.plans.end()) return nullptr;
+    if (at == s.plans.end()) return {};
     s.entries.splice(s.entries.begin(), s.entries, at->second);
     count(&Counters::plan_hits);
-    return at->second->structure->plan;
+    return {at->second->structure->plan, at->second->life};
   };
-  if (std::shared_ptr<Plan> p = known()) return p;
+  if (PlanUse u = known(); u.plan) return u;
   std::shared_ptr<Structure>& place = s.structures[key.structure];
   if (!place) place = std::make_shared<Structure>(), place->bytes = key.structure;
   const std::shared_ptr<Structure> st = place;
   ++st->heat;
-  if (st->stage == Stage::cold && !foreground && st->heat < tier_settings().hot) return nullptr;
+  if (st->stage == Stage::cold && !foreground && st->heat < tier_settings().hot) return {};
   if (st->stage == Stage::compiling && here) {
     s.compiled.wait(hold, [&] { return st->stage != Stage::compiling; });
-    if (std::shared_ptr<Plan> p = known()) return p;
+    if (PlanUse u = known(); u.plan) return u;
   }
   if (st->stage == Stage::cold) {
     check_recompile_guard();
@@ -307,7 +315,7 @@ std::shared_ptr<Plan> plan_for(const Trace& t, const TraceKey& key, const std::v
         const std::lock_guard hold(s.lock);
         finish_compile(s, *st, std::move(p));
       });
-      return nullptr;
+      return {};
     }
     std::shared_ptr<Plan> p = try_compile(t, needed, roots);
     hold.lock();
@@ -315,11 +323,26 @@ std::shared_ptr<Plan> plan_for(const Trace& t, const TraceKey& key, const std::v
   } else if (st->stage == Stage::compiled && !st->keys.empty()) {
     check_recompile_guard();
   }
-  if (st->stage != Stage::compiled) return nullptr;
+  if (st->stage != Stage::compiled) return {};
   const std::shared_ptr<Plan> plan = st->plan;
-  add_entry(s, st, std::move(bytes), key);
+  return {plan, add_entry(s, st, std::move(bytes), key)};
+}
+std::shared_ptr<Plan> PlanUse::again() const {
+  if (!life || life->dropped.load(std::memory_order_relaxed)) return nullptr;
+  if (!life->used.load(std::memory_order_relaxed)) life->used.store(true, std::memory_order_relaxed);
+  count(&Counters::plan_hits);
   return plan;
 }
+void AxisCount::add(int64_t extent) {
+  if (extent != extent_) {
+    State& s = state();
+    const std::lock_guard hold(s.lock);
+    count_ = &s.histogram[name_][extent];
+    extent_ = extent;
+  }
+  count_->fetch_add(1, std::memory_order_relaxed);
+}
+
 
 // ---- guards ----------------------------------------------------------------------------------------------------------------
 namespace {
@@ -339,6 +362,7 @@ thread_local std::string* explaining = nullptr;
 }
 ExplainScope::ExplainScope(std::string* text) : before_(std::exchange(explaining, text)) {}
 ExplainScope::~ExplainScope() { explaining = before_; }
+bool explains() { return explaining; }
 void explain_run(const Plan& p, const Trace& t, const TraceKey& key) {
   if (!explaining) return;
   std::string& s = *explaining;
@@ -375,7 +399,10 @@ void note_flush(const char* cause, uint32_t ops, int tier) {
 std::map<std::string, std::map<int64_t, int64_t>> axis_histogram() {
   State& s = state();
   const std::lock_guard hold(s.lock);
-  return s.histogram;
+  std::map<std::string, std::map<int64_t, int64_t>> h;
+  for (const auto& [name, extents] : s.histogram)
+    for (const auto& [extent, times] : extents) h[axis_name(name)][extent] = times;
+  return h;
 }
 
 }  // namespace frit::jit

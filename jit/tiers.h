@@ -31,8 +31,30 @@ struct TierSettings {
 };
 TierSettings& tier_settings();
 
+// A kept plan, as its users hold it: until it is dropped from the cache.
+struct PlanUse {
+  struct Life {
+    std::atomic<bool> dropped{false}, used{false};  // used: since eviction last looked
+  };
+  std::shared_ptr<Plan> plan;
+  std::shared_ptr<Life> life;
+  // The plan once more, counted as a hit; null once it was dropped.
+  std::shared_ptr<Plan> again() const;
+};
+// Counts an extent of an axis in the histogram; the same extent again costs one addition.
+class AxisCount {
+ public:
+  explicit AxisCount(uint16_t name) : name_(name) {}
+  void add(int64_t extent);
+
+ private:
+  uint16_t name_;
+  int64_t extent_ = -1;
+  std::atomic<int64_t>* count_ = nullptr;
+};
+
 // The plan for a trace with this key, or null when it is to run op by op (and was perhaps queued for compilation).
-std::shared_ptr<Plan> plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& needed, const std::vector<bool>& roots, bool foreground);
+PlanUse plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& needed, const std::vector<bool>& roots, bool foreground);
 
 // What was compiled again, and why, in the user's terms.
 struct Recompile {
@@ -41,7 +63,7 @@ struct Recompile {
 };
 std::vector<Recompile> recompile_history();
 struct FlushNote {
-  std::string cause;
+  const char* cause;                 // a literal
   uint32_t ops;
   int tier;
 };
@@ -62,6 +84,7 @@ class ExplainScope {
  private:
   std::string* before_;
 };
+bool explains();                     // such a scope is open on this thread
 void explain_run(const Plan& p, const Trace& t, const TraceKey& key);
 
 }  // namespace frit::jit

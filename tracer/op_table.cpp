@@ -93,16 +93,15 @@ constexpr uint8_t structural_reads(Op op, uint8_t saved, int k) { return op == O
 #define STRUCTURAL(name, inputs, shape, type, saved, kind)                                                       \
   {#name, inputs, RowKind::kind, TypeRule::type, saved, nullptr, {nullptr, nullptr, nullptr}, -3, 3, \
    {structural_reads(Op::name, saved, 0), structural_reads(Op::name, saved, 1), structural_reads(Op::name, saved, 2)}},
-const OpRow table[] = {
-#include "tracer/ops.def"
-};
 }  // namespace
 
-const OpRow& row(Op op) { return table[size_t(op)]; }
+constinit const OpRow op_rows[] = {
+#include "tracer/ops.def"
+};
 
 Op find_op(const char* name) {
   for (size_t i = 0; i < size_t(Op::count); ++i)
-    if (!std::strcmp(table[i].name, name)) return Op(i);
+    if (!std::strcmp(op_rows[i].name, name)) return Op(i);
   return Op::count;
 }
 

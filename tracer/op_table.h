@@ -31,7 +31,25 @@ struct OpRow {
   double low, high;                       // test domain
   uint8_t reads[3];                       // per derivative: which of `saved` it reads
 };
-const OpRow& row(Op op);
+extern const OpRow op_rows[size_t(Op::count)];
+inline const OpRow& row(Op op) { return op_rows[size_t(op)]; }
+// What recording reads of a row, close together.
+inline constexpr int8_t op_inputs[] = {
+#define UNARY(...) 1,
+#define BINARY(...) 2,
+#define TERNARY(...) 3,
+#define STRUCTURAL(name, inputs, ...) inputs,
+#include "tracer/ops.def"
+};
+inline constexpr RowKind op_kinds[] = {
+#define UNARY(...) RowKind::pointwise,
+#define BINARY(...) RowKind::pointwise,
+#define TERNARY(...) RowKind::pointwise,
+#define STRUCTURAL(name, inputs, shape, type, saved, kind) RowKind::kind,
+#include "tracer/ops.def"
+};
+inline int8_t inputs_of(Op op) { return op_inputs[size_t(op)]; }
+inline RowKind kind_of(Op op) { return op_kinds[size_t(op)]; }
 inline const char* op_name(Op op) { return row(op).name; }
 Op find_op(const char* name);  // Op::count when there is none
 

@@ -25,28 +25,49 @@ void predict_view(const Trace& t, uint32_t n, Value& out) {
   if (const auto l = view_layout(call, t.args.data() + call.arg, in)) std::copy_n(l->stride, out.rank, out.stride);
   else make_contiguous(out);
 }
+// The operand whose order of strides a pointwise result takes: the first of the result's shape.
+uint32_t ordered_like(const Trace& t, uint32_t n) {
+  const Result& r = t.nodes[n].result;
+  for (int k = 0; k < t.input_count(n); ++k) {
+    const uint32_t in = t.input(n, k);
+    if (in == scalar_operand) continue;
+    const Result& i = t.nodes[in].result;
+    if (i.rank == r.rank && std::equal(r.size, r.size + r.rank, i.size, [&](SizeId a, SizeId b) { return a == b || t.extent[a] == t.extent[b]; })) return in;
+  }
+  return no_node;
+}
 void predict(const Trace& t, uint32_t n, Value& out) {
   start(t, n, out);
-  const Node& node = t.nodes[n];
-  if (t.value[n]) {
-    std::copy_n(t.value[n]->stride, out.rank, out.stride);
-    return;
-  }
-  const RowKind kind = row(node.call.op).kind;
-  if (kind == RowKind::view) return predict_view(t, n, out);
-  if ((node.call.mode & in_place) || kind == RowKind::alias) return predict(t, node.call.in[0], out);
-  if (kind == RowKind::pointwise || (kind == RowKind::copy && !node.call.attr)) {
-    for (int k = 0; k < t.input_count(n); ++k) {
-      const uint32_t in = t.input(n, k);
-      if (in == scalar_operand || t.nodes[in].result.rank != out.rank) continue;
-      Value like{};
-      predict(t, in, like);
-      if (!std::equal(out.extent, out.extent + out.rank, like.extent)) continue;
-      ordered_strides(out.extent, out.rank, like, out.stride);
-      return;
+  bool ordered = false;  // dense, in the order of what is found
+  for (uint32_t at = n;;) {
+    const Node& node = t.nodes[at];
+    const RowKind kind = kind_of(node.call.op);
+    if (t.value[at]) {
+      std::copy_n(t.value[at]->stride, out.rank, out.stride);
+    } else if (kind == RowKind::view) {
+      Value view{};
+      start(t, at, view);
+      predict_view(t, at, view);
+      std::copy_n(view.stride, out.rank, out.stride);
+    } else if ((node.call.mode & in_place) || kind == RowKind::alias) {
+      at = node.call.in[0];
+      continue;
+    } else {
+      const bool keeps = kind == RowKind::pointwise || (kind == RowKind::copy && !node.call.attr);
+      if (const uint32_t like = keeps ? ordered_like(t, at) : no_node; like != no_node) {
+        at = like, ordered = true;
+        continue;
+      }
+      return make_contiguous(out);
     }
+    break;
   }
-  make_contiguous(out);
+  if (!ordered || out.contiguous()) return;
+  Value order{};
+  order.rank = out.rank;
+  std::copy_n(out.extent, out.rank, order.extent);
+  std::copy_n(out.stride, out.rank, order.stride);
+  ordered_strides(out.extent, out.rank, order, out.stride);
 }
 }  // namespace
 

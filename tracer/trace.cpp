@@ -8,6 +8,7 @@
 #include <mutex>
 #include "runtime/error.h"
 #include "tracer/custom.h"
+#include "tracer/follow.h"
 
 namespace frit::tracer {
 
@@ -73,7 +74,7 @@ void destroy(Cell* c) noexcept {
   }
   if (c->grad) release_cell(c->grad);
   if (c->base) release_cell(c->base);
-  delete c->recipe;
+  if (c->recipe) Pool<ViewRecipe>::give(c->recipe);
   delete[] c->shape;
   Pool<Cell>::give(c);
 }
@@ -161,20 +162,11 @@ void release(Trace* t) noexcept {
   }
   dying = nullptr;
 }
-int Trace::input_count(uint32_t n) const {
-  const Call& c = nodes[n].call;
-  const int count = row(c.op).inputs;
-  return count < 0 ? int(c.in[1]) : count;
-}
-uint32_t Trace::input(uint32_t n, int k) const {
-  const Call& c = nodes[n].call;
-  return row(c.op).inputs < 0 ? lists[c.in[0] + k] : c.in[k];
-}
 Storage* Trace::outer_storage(uint32_t n) const {
   for (;;) {
     const Call& c = nodes[n].call;
     if (c.op == Op::leaf) return value[n] ? value[n]->storage : nullptr;
-    const RowKind k = row(c.op).kind;
+    const RowKind k = kind_of(c.op);
     if (k != RowKind::view && k != RowKind::alias && !(c.mode & in_place)) return nullptr;
     n = c.in[0];
   }
@@ -233,7 +225,7 @@ Var with_names(const Var& a, const std::vector<uint16_t>& names) {
   Call call{.op = Op::expand, .attr = e.size()};
   call.in[0] = r.node_of(a.cell());
   call.arg = r.bind(e.data(), e.size());
-  const uint32_t n = r.emit(call);
+  const uint32_t n = r.append(call);
   Trace& t = *r.open;
   for (size_t i = 0; i < names.size(); ++i) {
     SizeId& s = t.nodes[n].result.size[i];
@@ -243,6 +235,7 @@ Var with_names(const Var& a, const std::vector<uint16_t>& names) {
     t.has_names |= names[i] != 0;
   }
   t.nodes[n].result.size_end = uint16_t(t.extent.size());
+  if (r.follow && r.follow->following()) r.follow->settle(t, n);
   return r.finish_view(n, a.cell());
 }
 
@@ -277,9 +270,10 @@ Recorder* idle_recorder() {
   if (r.idle.empty()) return nullptr;
   Recorder* reused = r.idle.back();
   r.idle.pop_back();
-  Trace* open = reused->open;
+  Trace* const open = reused->open;
+  Follower* const follow = reused->follow;
   *reused = Recorder{};
-  reused->open = open;
+  reused->open = open, reused->follow = follow;
   return reused;
 }
 }  // namespace
@@ -321,6 +315,17 @@ void Recorder::abandon() {
   else open->clear(), args_bound = lists_bound = 0;
 }
 uint32_t Recorder::emit(const Call& call) {
+  const bool known = follow && follow->following();
+  const size_t count = open->nodes.size();
+  if (known)
+    if (Call asked = call; asked.mode |= mode, true)
+      if (const Node* n = follow->expect(*open, asked)) return push(*n);
+  const uint32_t n = append(call);
+  if (!known && count == 0) begin_following();
+  if (follow && follow->following()) follow->settle(*open, n);
+  return n;
+}
+uint32_t Recorder::append(const Call& call) {
   Trace& t = *open;
   Node n;
   n.call = call;
@@ -334,33 +339,44 @@ uint32_t Recorder::emit(const Call& call) {
     throw;
   }
   n.result.size_end = uint16_t(t.extent.size()), n.result.join_end = uint16_t(t.joins);
+  return push(n);
+}
+uint32_t Recorder::push(const Node& node) {
+  Trace& t = *open;
+  t.nodes.push_back(node);
+  Node& n = t.nodes.back();
   n.result.site = site;
   uint64_t bytes = size_of(n.result.dtype);
   for (int i = 0; i < n.result.rank; ++i) bytes *= uint64_t(t.extent[n.result.size[i]]);
   t.bytes += bytes;
-  t.nodes.push_back(n);
   t.value.push_back(nullptr);
   t.owner.push_back(nullptr);
   t.version.push_back(0);
   // A write is counted when it is recorded, so that a gradient that saved the old content notices before it is run.
-  const RowKind kind = row(call.op).kind;
-  if (kind == RowKind::view || kind == RowKind::alias || (call.mode & in_place))
+  const RowKind kind = kind_of(n.call.op);
+  const bool writes = n.call.mode & in_place;
+  if (kind == RowKind::view || kind == RowKind::alias || writes)
     if (Storage* s = t.outer_storage(uint32_t(t.nodes.size() - 1))) {
-      if ((call.mode & in_place) && kind != RowKind::alias) {
+      if (writes && kind != RowKind::alias) {
         s->version.fetch_add(1, std::memory_order_relaxed);
         if (!eager) s->pending.fetch_add(1, std::memory_order_relaxed), t.pending.push_back(s);
       }
       t.version.back() = s->version.load(std::memory_order_relaxed);
     }
-  if ((n.call.mode & in_place) && row(n.call.op).kind != RowKind::alias) t.written.push_back(uint32_t(t.nodes.size() - 1));
+  if (writes && kind != RowKind::alias) t.written.push_back(uint32_t(t.nodes.size() - 1));
   args_bound = t.args.size(), lists_bound = t.lists.size();
   return uint32_t(t.nodes.size() - 1);
+}
+void Recorder::begin_following() {
+  if (eager) return;
+  if (!follow) follow = new Follower;  // as long as the recorder: for ever
+  follow->begin();
 }
 namespace {
 uint32_t memory_root(const Trace& t, uint32_t n) {
   for (;;) {
     const Call& c = t.nodes[n].call;
-    const RowKind k = row(c.op).kind;
+    const RowKind k = kind_of(c.op);
     if (k != RowKind::view && k != RowKind::alias && !(c.mode & in_place)) return n;
     n = c.in[0];
   }
@@ -426,6 +442,8 @@ uint32_t Recorder::enter(Cell* c) {
     t.leaves.push_back(l);
   }
   c->entered.store(t.instance << 20 | node, std::memory_order_relaxed);
+  if (node == 0) begin_following();
+  if (follow && follow->following()) follow->settle(t, node);
   return node;
 }
 Cell* Recorder::show(uint32_t node) {
@@ -448,7 +466,9 @@ Var Recorder::finish_view(uint32_t node, Cell* base) {
   c->base = base;
   c->seen = root_base(base)->writes;
   const Call& call = open->nodes[node].call;
-  c->recipe = new ViewRecipe{call, {open->args.begin() + std::min<size_t>(call.arg, open->args.size()), open->args.end()}};
+  c->recipe = Pool<ViewRecipe>::take();
+  c->recipe->call = call;
+  c->recipe->args.assign(open->args.begin() + std::ptrdiff_t(std::min<size_t>(call.arg, open->args.size())), open->args.end());
   if (eager) flush("eager");
   return v;
 }
@@ -472,7 +492,9 @@ void Recorder::rename(Cell* c, uint32_t node) {
 // shared all along.
 void Recorder::write(Cell* target, uint32_t node) {
   rename(target, node);
-  if ((target->flags & gradient_leaf) && !eager) {  // a leaf written under no_grad is a leaf again for what follows
+  const bool leaf = (target->flags & gradient_leaf) && !eager;
+  if (follow && follow->following()) follow->settle_leaf(node, leaf);
+  if (leaf) {  // a leaf written under no_grad is a leaf again for what follows
     Node& n = open->nodes[node];
     n.result.flags |= wants_grad;
     n.call.mode |= new_leaf;
@@ -534,6 +556,11 @@ void keep_saved(Trace& t, std::vector<bool>& reached) {
 void Recorder::flush(const char* cause) {
   Trace& t = *open;
   if (t.nodes.empty()) return;
+  t.records = nullptr;
+  if (follow) {
+    if (eager) follow->stop();
+    else t.records = follow->end(t);
+  }
   std::exception_ptr failure;
   try {
     executor(t, cause);

@@ -22,6 +22,8 @@ namespace frit::tracer {
 
 using Extents = std::span<const int64_t>;
 struct Trace;
+class Follower;
+struct FlushRecord;
 
 // How to take a view again after its base was written.
 struct ViewRecipe {
@@ -84,6 +86,7 @@ struct Trace {
   std::vector<Leaf> leaves;
   std::vector<Storage*> pending;        // whose `pending` this trace has raised; a leaf's value holds each
   std::vector<std::pair<uint32_t, std::shared_ptr<Hooks>>> hooks;  // by node where any
+  std::vector<std::unique_ptr<FlushRecord>>* records = nullptr;  // during a flush: what is known of such flushes, or null (follow.h)
   std::vector<bool> walked;             // by node: a backward without retain_graph went through
 
   SizeId find(SizeId s) const { while (parent[s] != s) s = parent[s]; return s; }
@@ -104,8 +107,14 @@ struct Trace {
     for (int i = 0; i < r.rank; ++i) k *= extent[r.size[i]];
     return k;
   }
-  int input_count(uint32_t n) const;
-  uint32_t input(uint32_t n, int k) const;  // a node, or scalar_operand
+  int input_count(uint32_t n) const {
+    const int count = inputs_of(nodes[n].call.op);
+    return count < 0 ? int(nodes[n].call.in[1]) : count;
+  }
+  uint32_t input(uint32_t n, int k) const {  // a node, or scalar_operand
+    const Call& c = nodes[n].call;
+    return inputs_of(c.op) < 0 ? lists[c.in[0] + k] : c.in[k];
+  }
   const Leaf* leaf(uint32_t n) const;
   Storage* outer_storage(uint32_t n) const;  // that a view or write of n shares with a leaf; null: made in this trace
   SizeId new_size(int64_t e, bool is_derived = false);
@@ -136,6 +145,7 @@ struct Recorder {
 
   // Checks and appends. On an error nothing is left behind, arguments bound for the call included.
   uint32_t emit(const Call& call);
+  uint32_t append(const Call& call);  // emit, where the caller changes the node and settles it with `follow`
   uint32_t node_of(Cell* c);      // in the open trace; a real tensor enters as a leaf at its first use
   Cell* show(uint32_t node);      // a new cell for a node
   uint32_t bind(std::initializer_list<uint64_t> words);  // appends arguments, returns the first slot
@@ -147,12 +157,15 @@ struct Recorder {
   void finish_write(Cell* target, uint32_t node);  // in place: the cell takes the node
   void flush(const char* cause);
 
+  uint32_t push(const Node& node);
+  void begin_following();
   uint32_t enter(Cell* c);
   void refresh(Cell* view);
   void write(Cell* target, uint32_t node);
   void rename(Cell* c, uint32_t node);
   bool full() const;
   void abandon();                 // after an error: in eager mode nothing is pending
+  Follower* follow = nullptr;     // null until something is deferred
   size_t args_bound = 0, lists_bound = 0;  // arguments and list entries that belong to appended nodes
 };
 Recorder& recorder();
