@@ -51,6 +51,35 @@ int main() {
     return z;
   };
   auto compiled = compile(chain);
+  auto frozen = compile([](const Tensor& in) {
+    Tensor z = in;
+    for (int i = 0; i < 50; ++i) z = tanh(z * 1.01);
+    return z;
+  }, jit::Options().frozen());
+  const auto many_calls = [](auto f) {
+    return [f] {
+      const double start = seconds();
+      for (int i = 0; i < 50; ++i) f();
+      return seconds() - start;
+    };
+  };
+  // The same, while every trace is another one: nothing is followed.
+  const auto fresh = [&](auto f) {
+    return [f, odd = 0]() mutable {
+      const jit::ModeGuard mode(jit::Mode::automatic);
+      synchronize();
+      double total = 0;
+      for (int block = 0; block < 40; ++block) {
+        Tensor first = zeros({2 + ++odd % 7});
+        for (int bit = 0; bit < 20; ++bit) first = odd >> bit & 1 ? first.neg() : first.abs();
+        const double start = seconds();
+        for (int i = 0; i < many / 40; ++i) f();
+        total += seconds() - start;
+        synchronize();
+      }
+      return total;
+    };
+  };
   std::vector<Row> rows = {
       {"eager add [16]", eager([&] { Tensor z = x + y; }), many, {}},
       {"eager tanh [16]", eager([&] { Tensor z = tanh(x); }), many, {}},
@@ -58,12 +87,16 @@ int main() {
       {"eager sum [16]", eager([&] { Tensor z = x.sum(); }), many, {}},
       {"eager add with gradient [16]", eager([&] { Tensor z = g + y; }), many, {}},
       {"eager add, sum, backward [16] (whole)", eager([&] { g.set_grad({}); (g * y).sum().backward(); }), many, {}},
-      {"recorded add", recorded([&] { Tensor z = x + y; }), many, {}},
-      {"recorded tanh", recorded([&] { Tensor z = tanh(x); }), many, {}},
-      {"recorded mul by a number", recorded([&] { Tensor z = x * 2.0; }), many, {}},
-      {"recorded transpose", recorded([&] { Tensor z = x.unsqueeze(0); }), many, {}},
+      {"recorded fresh: add", fresh([&] { Tensor z = x + y; }), many, {}},
+      {"recorded fresh: tanh", fresh([&] { Tensor z = tanh(x); }), many, {}},
+      {"recorded fresh: unsqueeze", fresh([&] { Tensor z = x.unsqueeze(0); }), many, {}},
+      {"followed: add", recorded([&] { Tensor z = x + y; }), many, {}},
+      {"followed: tanh", recorded([&] { Tensor z = tanh(x); }), many, {}},
+      {"followed: mul by a number", recorded([&] { Tensor z = x * 2.0; }), many, {}},
+      {"followed: unsqueeze", recorded([&] { Tensor z = x.unsqueeze(0); }), many, {}},
       {"100 ops on [16], eager (whole)", [&] { const jit::ModeGuard mode(jit::Mode::eager); const double s = seconds(); chain(); return seconds() - s; }, 1, {}},
-      {"100 ops on [16], compiled (whole)", [&] { const double s = seconds(); compiled(); return seconds() - s; }, 1, {}},
+      {"100 ops on [16], compiled (whole)", many_calls([&] { compiled(); }), 50, {}},
+      {"100 ops on [16], frozen (whole)", many_calls([&] { frozen(x); }), 50, {}},
   };
   for (int repetition = 0; repetition < 25; ++repetition)
     for (Row& r : rows) {

@@ -2,6 +2,7 @@
 #include "tracer/follow.h"
 #include <algorithm>
 #include <string_view>
+#include "runtime/stats.h"
 
 namespace frit::tracer {
 
@@ -55,16 +56,16 @@ bool Follower::agrees(const Known& k, const Trace& t, uint32_t n) const {
     if (const SizeId s = b.size[i]; s >= 2 && (n == 0 || s >= t.nodes[n - 1].result.size_end) && t.name[s] != (s < k.declared.size() ? k.declared[s] : 0)) return false;
   return true;
 }
-// Another known trace that begins as the open one did, and whose node n matches.
+// Another known trace that begins as the open one did, and whose node n matches. All that part after the same n nodes are branches of
+// the trace that n-th node was first in.
 template <class F> bool Follower::branch(uint32_t n, F&& matches) {
   Known* const from = at_;
-  for (Known* k = from;; k = k->parent) {
-    if (k != from && matches(*k)) return at_ = k, true;
-    for (const auto& [at, other] : k->branches)
-      if (at == n && other != from && matches(*other)) return at_ = other, true;
-    if (!k->parent || n > k->shared) break;
-  }
-  left_ = from, left_at_ = n, at_ = nullptr;
+  Known* owner = from;
+  while (owner->parent && n <= owner->shared) owner = owner->parent;
+  if (owner != from && matches(*owner)) return at_ = owner, true;
+  for (const auto& [at, other] : owner->branches)
+    if (at == n && other != from && matches(*other)) return at_ = other, true;
+  left_ = owner, left_at_ = n, at_ = nullptr;
   return false;
 }
 
@@ -76,6 +77,7 @@ const Node* Follower::expect(Trace& t, const Call& call) {
   for (uint32_t j = t.joins; j < known.result.join_end; ++j)
     if (const Trace::Join& join = at_->joined[j]; t.extent[join.child] != t.extent[join.parent]) return nullptr;  // infer() will say it in the user's words
   for (uint32_t j = t.joins; j < known.result.join_end; ++j) t.join(at_->joined[j].child, at_->joined[j].parent);
+  ++calls_;
   return &known;
 }
 void Follower::settle(const Trace& t, uint32_t n) {
@@ -86,13 +88,14 @@ void Follower::settle_leaf(uint32_t n, bool leaf) {
 }
 
 FlushRecords* Follower::end(const Trace& t) {
+  count(&Counters::ops_followed, std::exchange(calls_, 0));
   if (pause_) {
     --pause_;
     return nullptr;
   }
   ++traces_;
   Known* k = at_;
-  const uint32_t count = uint32_t(t.nodes.size());
+  const uint32_t nodes = uint32_t(t.nodes.size());
   if (k) ++agreed_;
   else if (left_) k = remember(t);
   at_ = left_ = nullptr;
@@ -101,9 +104,9 @@ FlushRecords* Follower::end(const Trace& t) {
   last_ = k;
   predicted_ = k->next ? k->next : known_[0].get();
   for (const auto& e : k->ends)
-    if (e->nodes == count) return &e->records;
+    if (e->nodes == nodes) return &e->records;
   if (k->ends.size() >= most_ends) return nullptr;
-  k->ends.push_back(std::make_unique<Known::End>(Known::End{count, {}}));
+  k->ends.push_back(std::make_unique<Known::End>(Known::End{nodes, {}}));
   return &k->ends.back()->records;
 }
 Known* Follower::remember(const Trace& t) {

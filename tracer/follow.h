@@ -72,6 +72,7 @@ class Follower {
   Known* last_ = nullptr;
   uint32_t left_at_ = 0;
   size_t nodes_ = 0;           // in all known traces
+  int64_t calls_ = 0;          // that were followed, in the open trace
   uint32_t traces_ = 0, agreed_ = 0;  // since the last time that all was forgotten
   uint32_t pause_ = 0;         // traces that are not followed: paths diverge too often
 };

@@ -9,6 +9,7 @@
 #include "runtime/error.h"
 #include "tracer/custom.h"
 #include "tracer/follow.h"
+#include "tracer/freeze.h"
 
 namespace frit::tracer {
 
@@ -356,16 +357,17 @@ uint32_t Recorder::push(const Node& node) {
   const RowKind kind = kind_of(n.call.op);
   const bool writes = n.call.mode & in_place;
   if (kind == RowKind::view || kind == RowKind::alias || writes)
-    if (Storage* s = t.outer_storage(uint32_t(t.nodes.size() - 1))) {
-      if (writes && kind != RowKind::alias) {
-        s->version.fetch_add(1, std::memory_order_relaxed);
-        if (!eager) s->pending.fetch_add(1, std::memory_order_relaxed), t.pending.push_back(s);
-      }
-      t.version.back() = s->version.load(std::memory_order_relaxed);
-    }
+    if (Storage* s = t.outer_storage(uint32_t(t.nodes.size() - 1))) touch(uint32_t(t.nodes.size() - 1), s, writes && kind != RowKind::alias);
   if (writes && kind != RowKind::alias) t.written.push_back(uint32_t(t.nodes.size() - 1));
   args_bound = t.args.size(), lists_bound = t.lists.size();
   return uint32_t(t.nodes.size() - 1);
+}
+void Recorder::touch(uint32_t node, Storage* s, bool writes) {
+  if (writes) {
+    s->version.fetch_add(1, std::memory_order_relaxed);
+    if (!eager) s->pending.fetch_add(1, std::memory_order_relaxed), open->pending.push_back(s);
+  }
+  open->version[node] = s->version.load(std::memory_order_relaxed);
 }
 void Recorder::begin_following() {
   if (eager) return;
@@ -431,20 +433,26 @@ uint32_t Recorder::enter(Cell* c) {
   n.result.size_end = uint16_t(t.extent.size()), n.result.join_end = uint16_t(t.joins);
   const uint32_t node = uint32_t(t.nodes.size());
   t.nodes.push_back(n);
-  t.value.push_back(c->value);
+  t.value.push_back(nullptr);
   t.owner.push_back(nullptr);
-  t.version.push_back(c->value->storage->version.load(std::memory_order_relaxed));
-  retain(c->value);
-  if (n.result.flags & wants_grad) {
+  t.version.push_back(0);
+  enter_as(c, node);
+  if (capture) capture->entered(node, c);
+  if (node == 0) begin_following();
+  if (follow && follow->following()) follow->settle(t, node);
+  return node;
+}
+void Recorder::enter_as(Cell* c, uint32_t node) {
+  Trace& t = *open;
+  retain(t.value[node] = c->value);
+  t.version[node] = c->value->storage->version.load(std::memory_order_relaxed);
+  if (t.nodes[node].result.flags & wants_grad) {
     Leaf l{node, nullptr, nullptr, 0};
     if (c->flags & gradient_leaf) l.cell = c, retain_cell(c);
     else l.trace = c->trace, l.trace_node = c->node, retain(c->trace);
     t.leaves.push_back(l);
   }
   c->entered.store(t.instance << 20 | node, std::memory_order_relaxed);
-  if (node == 0) begin_following();
-  if (follow && follow->following()) follow->settle(t, node);
-  return node;
 }
 Cell* Recorder::show(uint32_t node) {
   Cell* c = new_cell();
@@ -462,15 +470,20 @@ Var Recorder::finish(uint32_t node) {
 Var Recorder::finish_view(uint32_t node, Cell* base) {
   Cell* c = show(node);
   Var v = Var::take(c);
+  const Call& call = open->nodes[node].call;
+  static thread_local ViewRecipe recipe;
+  recipe.call = call;
+  recipe.args.assign(open->args.begin() + std::ptrdiff_t(std::min<size_t>(call.arg, open->args.size())), open->args.end());
+  make_view(c, base, recipe);
+  if (eager) flush("eager");
+  return v;
+}
+void Recorder::make_view(Cell* c, Cell* base, const ViewRecipe& recipe) {
   retain_cell(base);
   c->base = base;
   c->seen = root_base(base)->writes;
-  const Call& call = open->nodes[node].call;
   c->recipe = Pool<ViewRecipe>::take();
-  c->recipe->call = call;
-  c->recipe->args.assign(open->args.begin() + std::ptrdiff_t(std::min<size_t>(call.arg, open->args.size())), open->args.end());
-  if (eager) flush("eager");
-  return v;
+  *c->recipe = recipe;
 }
 
 // Node and size ids are small, and what is deferred keeps its operands alive.
@@ -559,8 +572,10 @@ void Recorder::flush(const char* cause) {
   t.records = nullptr;
   if (follow) {
     if (eager) follow->stop();
+    else if (replayed) follow->stop();
     else t.records = follow->end(t);
   }
+  if (replayed) t.records = std::exchange(replayed, nullptr);
   std::exception_ptr failure;
   try {
     executor(t, cause);

@@ -22,6 +22,7 @@ namespace frit::tracer {
 
 using Extents = std::span<const int64_t>;
 struct Trace;
+class Capture;
 class Follower;
 struct FlushRecord;
 
@@ -160,12 +161,17 @@ struct Recorder {
   uint32_t push(const Node& node);
   void begin_following();
   uint32_t enter(Cell* c);
+  void enter_as(Cell* c, uint32_t node);  // c's value is that of node, a leaf that is there
+  void touch(uint32_t node, Storage* s, bool writes);  // node shows or writes memory from outside
+  void make_view(Cell* c, Cell* base, const ViewRecipe& recipe);
   void refresh(Cell* view);
   void write(Cell* target, uint32_t node);
   void rename(Cell* c, uint32_t node);
   bool full() const;
   void abandon();                 // after an error: in eager mode nothing is pending
   Follower* follow = nullptr;     // null until something is deferred
+  Capture* capture = nullptr;     // see freeze.h
+  std::vector<std::unique_ptr<FlushRecord>>* replayed = nullptr;  // the open trace is a recording's: its records
   size_t args_bound = 0, lists_bound = 0;  // arguments and list entries that belong to appended nodes
 };
 Recorder& recorder();

@@ -66,6 +66,8 @@ std::atomic<uint64_t> random_seed{0}, random_stream{0};
 uint64_t reshape_groups(const Sizes& in, const Sizes& out) {
   uint64_t attr = 0;
   unsigned g = 0;
+  for (int64_t e : in)
+    if (e == 0) return 0;  // no elements: one group
   for (size_t i = 0, j = 0; i < in.size() || j < out.size(); ++g) {
     int64_t pi = 1, pj = 1;
     const auto more_in = [&] { attr |= uint64_t(g & 15) << (32 + 4 * i), pi *= in[i++]; };
@@ -88,6 +90,7 @@ uint64_t reshape_groups(const Sizes& in, const Sizes& out) {
 
 void set_random_seed(uint64_t seed) { random_seed = seed, random_stream = 0; }
 std::pair<uint64_t, uint64_t> random_state() { return {random_seed, random_stream}; }
+std::pair<uint64_t, uint64_t> draw_stream() { return {random_seed, random_stream++}; }
 void set_random_state(std::pair<uint64_t, uint64_t> state) { random_seed = state.first, random_stream = state.second; }
 
 Var emit_pointwise(Op op, std::initializer_list<Operand> in) {

@@ -94,6 +94,7 @@ Var& emit_pointwise_(Op op, Var& target, std::initializer_list<Operand> rest);  
 Var& copy_(Var& target, const Var& source);
 void set_random_seed(uint64_t seed);      // and starts the streams again
 std::pair<uint64_t, uint64_t> random_state();  // the seed and the number of the next stream
+std::pair<uint64_t, uint64_t> draw_stream();   // the seed and a stream for one random op
 void set_random_state(std::pair<uint64_t, uint64_t> state);
 Var full(const Sizes& extents, Number value, Dtype d);
 Var arange(Number start, Number step, int64_t count, Dtype d);

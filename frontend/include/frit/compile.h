@@ -1,9 +1,11 @@
 // Compiling: regions, bucket policies, axis names, statistics and what the compiler decided.
 #pragma once
 #include <map>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include "frit/autograd.h"
+#include "frit/visit_tensors.h"
 
 namespace frit {
 
@@ -38,6 +40,10 @@ class Options {
  public:
   Options& bucket(const std::string& axis, const Buckets& policy) { buckets_.emplace_back(axis, policy); return *this; }
   Options& fast_math(bool on = true) { fast_math_ = on; return *this; }
+  // A call with tensors that look like an earlier call's does not run the function: it records what that call recorded. Numbers, captured C++ values and
+  // what else the function decides are those of then; random numbers are drawn anew. The 2nd, 4th, 8th … call, and every 1024th, runs
+  // the function and compares: FrozenError names the op and line that differ. A function that reads values, keeps tensors elsewhere (gradients
+  // too), has hooks or custom gradients is run at every call: see Compiled::why_not_frozen.
   Options& frozen(bool on = true) { frozen_ = on; return *this; }
   const std::vector<std::pair<std::string, Buckets>>& bucket_policies() const { return buckets_; }
   bool is_fast_math() const { return fast_math_; }
@@ -48,9 +54,12 @@ class Options {
   bool fast_math_ = false, frozen_ = false;
 };
 
+// A frozen function recorded something else than before.
+struct FrozenError : Error { using Error::Error; };
+
 struct Stats {
   int64_t plans_compiled, kernels_compiled, recompiles, plan_hits, kernels_launched, flushes, tier0_flushes, eager_ops, eager_kernels, library_calls,
-      cache_bytes, disk_hits, evicted;
+      cache_bytes, disk_hits, evicted, ops_followed, frozen_calls;
   double compile_ms;
 };
 Stats stats();                                       // of the process so far
@@ -88,30 +97,95 @@ class Region {  // a call of a compiled function: what it records is compiled at
   explicit Region(const Options& o);
   ~Region();
   void finish();  // flushes; throws what values throw
+  bool outermost() const { return outermost_; }
 
  private:
   bool outermost_, eager_before_, finished_ = false;
 };
 }  // namespace detail
 
+namespace detail {
+using frit::detail::visit_tensors;
+struct FrozenCalls;  // the recordings of one compiled function, by the look of their arguments
+struct FrozenCall {
+  std::vector<Tensor> arguments;
+  std::string numbers;  // bytes of what is no tensor among the arguments
+  template <class T> void operator()(T& t) { arguments.push_back(t); }
+  template <class T> void number(const T& v) { numbers.append(reinterpret_cast<const char*>(&v), sizeof v); }
+};
+std::shared_ptr<FrozenCalls> new_frozen_calls();
+// Records an earlier call again: its tensors, and its result without them; null: run the function inside of a FrozenRun.
+std::shared_ptr<const void> replay(FrozenCalls& calls, const FrozenCall& call, std::vector<Tensor>& results);
+std::string why_not_frozen(FrozenCalls& calls);
+class FrozenRun {
+ public:
+  FrozenRun(FrozenCalls& calls, const FrozenCall& call);
+  ~FrozenRun();
+  // Before the region's flush. Is there a new recording, which wants the result without its tensors?
+  bool recorded(const std::vector<Tensor>& results);
+  void keep(std::shared_ptr<const void> prototype);
+  void check() const;  // after it: throws FrozenError
+
+ private:
+  FrozenCalls& calls_;
+  const FrozenCall& call_;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+}  // namespace detail
+
 template <class F> class Compiled {
  public:
-  Compiled(F f, Options o) : f_(std::move(f)), options_(std::move(o)) {}
+  Compiled(F f, Options o) : f_(std::move(f)), options_(std::move(o)) {
+    if (options_.is_frozen()) frozen_ = detail::new_frozen_calls();
+  }
   template <class... A> auto operator()(A&&... a) {
+    using R = std::invoke_result_t<F&, A...>;
     detail::Region region(options_);
-    if constexpr (std::is_void_v<std::invoke_result_t<F&, A...>>) {
+    if constexpr (std::is_void_v<R>) {
       f_(std::forward<A>(a)...);
       region.finish();
     } else {
+      if constexpr (std::is_copy_constructible_v<R> && frit::detail::has_visitable_tensors<std::decay_t<R>>() && (frit::detail::has_visitable_tensors<std::decay_t<A>>() && ...))
+        if (frozen_ && region.outermost()) return frozen<R>(region, std::forward<A>(a)...);
       auto result = f_(std::forward<A>(a)...);
       region.finish();
       return result;
     }
   }
+  // Why the function is run at every call all the same; empty when it is not, or was not called yet.
+  std::string why_not_frozen() const { return frozen_ ? detail::why_not_frozen(*frozen_) : "it is not compiled with frozen()"; }
 
  private:
+  template <class R, class... A> std::decay_t<R> frozen(detail::Region& region, A&&... a) {
+    static constexpr char type = 0;  // its address tells these types from others that f is called with
+    using Result = std::decay_t<R>;
+    detail::FrozenCall call;
+    call.number(&type);
+    (detail::visit_tensors(a, call), ...);
+    std::vector<Tensor> results;
+    if (const std::shared_ptr<const void> known = detail::replay(*frozen_, call, results)) {
+      region.finish();
+      Result result = *static_cast<const Result*>(known.get());
+      size_t next = 0;
+      detail::visit_tensors(result, [&](auto& t) { static_cast<Tensor&>(t) = results[next++]; });
+      return result;
+    }
+    detail::FrozenRun run(*frozen_, call);
+    Result result = f_(std::forward<A>(a)...);
+    detail::visit_tensors(result, [&](auto& t) { results.push_back(t); });
+    if (run.recorded(results)) {
+      auto prototype = std::make_shared<Result>(result);
+      detail::visit_tensors(*prototype, [](auto& t) { static_cast<Tensor&>(t) = Tensor(); });
+      run.keep(std::move(prototype));
+    }
+    region.finish();
+    run.check();
+    return result;
+  }
   F f_;
   Options options_;
+  std::shared_ptr<detail::FrozenCalls> frozen_;
 };
 }  // namespace jit
 
