@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <climits>
+#include "jit/kernel_store.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/launch.h"
 #include "runtime/log.h"
@@ -42,9 +43,10 @@ template <class Spec> std::shared_ptr<CpuKernel> create(const Spec& s) {
   std::memcpy(key + 1, &s, sizeof s);
   return std::static_pointer_cast<CpuKernel>(cache().find_or_create({key, sizeof key}, [&]() -> std::shared_ptr<void> {
     const auto start = std::chrono::steady_clock::now();
-    auto k = std::make_shared<CpuKernel>(compile_x86(lower(s)));
+    bool loaded;
+    std::shared_ptr<CpuKernel> k = load_or_compile(key[0], {key + 1, sizeof(Spec)}, [&] { return lower(s); }, loaded);
     const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
-    count(&Counters::eager_kernels);
+    if (!loaded) count(&Counters::eager_kernels);
     count(&Counters::compile_ns, ns);
     count(&Counters::cache_bytes, k->code_bytes);
     return k;

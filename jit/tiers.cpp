@@ -7,6 +7,7 @@
 #include "jit/tiers.h"
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <pthread.h>
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
@@ -20,6 +21,7 @@
 #include <unordered_map>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#include "jit/kernel_store.h"
 #include "jit/lower.h"
 #include "runtime/error.h"
 #include "runtime/kernel_cache.h"
@@ -41,10 +43,11 @@ struct StringHash {
 };
 
 // ---- the background thread -------------------------------------------------------------------------------------------------
+// Compiles, and what is written to disk. A forked child has no such thread: it starts one of its own.
 struct Background {
-  std::mutex lock;
+  std::mutex lock, working;  // working: held while a task runs, so that nobody forks in the middle of one
   std::condition_variable wake, idle;
-  std::deque<std::function<void()>> tasks;
+  std::deque<std::function<void()>> tasks, writes;
   bool running = false, stop = false, started = false;
   std::thread thread;
 
@@ -52,18 +55,22 @@ struct Background {
     setpriority(PRIO_PROCESS, pid_t(syscall(SYS_gettid)), 19);  // a compile beside a parallel loop must not slow it
     std::unique_lock hold(lock);
     for (;;) {
-      wake.wait(hold, [&] { return stop || !tasks.empty(); });
-      if (stop) return;
-      auto task = std::move(tasks.front());
-      tasks.pop_front();
+      wake.wait(hold, [&] { return stop || !tasks.empty() || !writes.empty(); });
+      std::deque<std::function<void()>>& from = tasks.empty() ? writes : tasks;
+      if (from.empty()) return;  // stopped: what was made has been written
+      auto task = std::move(from.front());
+      from.pop_front();
       running = true;
       hold.unlock();
-      try {
-        task();
-      } catch (const std::exception& e) {
-        note_compile_failure(e);
+      {
+        const std::lock_guard busy(working);
+        try {
+          task();
+        } catch (const std::exception& e) {
+          note_compile_failure(e);
+        }
+        task = nullptr;
       }
-      task = nullptr;
       hold.lock();
       running = false;
       if (tasks.empty()) idle.notify_all();
@@ -79,14 +86,30 @@ struct Background {
     }
     if (thread.joinable()) thread.join();
   }
+  void add(std::deque<std::function<void()>>& to, std::function<void()> task) {
+    const std::lock_guard hold(lock);
+    if (stop) return;
+    if (!started) started = true, thread = std::thread([this] { run(); });
+    to.push_back(std::move(task));
+    wake.notify_one();
+  }
 };
+void before_fork();
+void after_fork_in_parent();
+void after_fork_in_child();
+Background*& background_place() {
+  static Background* b = nullptr;
+  return b;
+}
 Background& background() {
-  static Background* b = [] {
-    auto* made = new Background;  // never destroyed; its thread is stopped at exit
-    std::atexit([] { background().finish(); });
-    return made;
+  static const bool made = [] {
+    background_place() = new Background;  // never destroyed; its thread is stopped at exit
+    std::atexit([] { background_place()->finish(); });
+    pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child);
+    return true;
   }();
-  return *b;
+  (void)made;
+  return *background_place();
 }
 
 // ---- plans -----------------------------------------------------------------------------------------------------------------
@@ -176,13 +199,24 @@ TierSettings& tier_settings() {
   return s;
 }
 
+namespace {
+// Nobody forks in the middle of a compile or a look-up. The child starts a thread of its own, and forgets plans: some were being compiled.
+void before_fork() { background_place()->working.lock(), background_place()->lock.lock(), state().lock.lock(); }
+void after_fork_in_parent() { state().lock.unlock(), background_place()->lock.unlock(), background_place()->working.unlock(); }
+void after_fork_in_child() {
+  state().lock.unlock();
+  background_place() = new Background;
+  forget_plans();
+}
+}  // namespace
+
 void compile_in_background(std::function<void()> task) {
   Background& b = background();
-  const std::lock_guard hold(b.lock);
-  if (b.stop) return;
-  if (!b.started) b.started = true, b.thread = std::thread([&b] { b.run(); });
-  b.tasks.push_back(std::move(task));
-  b.wake.notify_one();
+  b.add(b.tasks, std::move(task));
+}
+void write_in_background(std::function<void()> task) {
+  Background& b = background();
+  b.add(b.writes, std::move(task));
 }
 void wait_for_background() {
   Background& b = background();
@@ -196,9 +230,10 @@ std::shared_ptr<CpuKernel> cached_group_kernel(const std::string& code, const st
 std::shared_ptr<CpuKernel> compile_group_kernel(const GroupCode& code, const GroupLayout& layout) {
   return std::static_pointer_cast<CpuKernel>(group_kernels().find_or_create(code.bytes() + layout.bytes(), [&]() -> std::shared_ptr<void> {
     const auto start = std::chrono::steady_clock::now();
-    auto k = std::make_shared<CpuKernel>(compile_x86(lower_group(code, layout)));
+    bool loaded;
+    std::shared_ptr<CpuKernel> k = load_or_compile('g', code.bytes() + layout.bytes(), [&] { return lower_group(code, layout); }, loaded);
     count(&Counters::compile_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
-    count(&Counters::kernels_compiled);
+    if (!loaded) count(&Counters::kernels_compiled);
     count(&Counters::cache_bytes, k->code_bytes);
     FRIT_LOG_LINE(kernels, "kernel " + k->name + ", " + std::to_string(k->code_bytes) + " bytes");
     return k;

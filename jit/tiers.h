@@ -17,6 +17,7 @@ std::shared_ptr<CpuKernel> compile_group_kernel(const GroupCode& code, const Gro
 
 // Runs a task on the background thread (low priority).
 void compile_in_background(std::function<void()> task);
+void write_in_background(std::function<void()> task);  // after the compiles; done before the process ends
 void wait_for_background();          // until nothing is queued or running
 // A compile that failed leaves the op-by-op way in place; the first failure is logged.
 void note_compile_failure(const std::exception& e);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include <atomic>
 #include <cstdio>
+#include <cstring>
 #include <mutex>
 #include <new>
 #include "runtime/settings.h"
@@ -64,21 +65,33 @@ void write_perf_line(const void* entry, size_t bytes, const std::string& name) {
 
 }  // namespace
 
-Code place_code(asmjit::CodeHolder& code, const std::string& name) {
-  check(code.flatten());
-  check(code.resolveUnresolvedLinks());
-  const size_t bytes = code.codeSize();
+namespace {
+// `fill` writes the code through the writable view, for its executable address.
+template <class F> Code place(size_t bytes, const std::string& name, F&& fill) {
   auto block = std::make_shared<Block>(store());
   void* writable = nullptr;
   check(block->from.allocator.alloc(&block->executable, &writable, bytes ? bytes : 1));
   block->bytes = bytes;
   bytes_in_use += bytes;
-  check(code.relocateToBase(uint64_t(block->executable)));
-  check(code.copyFlattenedData(writable, bytes, asmjit::CopySectionFlags::kPadSectionBuffer));
+  fill(block->executable, writable);
   asmjit::VirtMem::flushInstructionCache(block->executable, bytes);
   if (settings().perf) write_perf_line(block->executable, bytes, name);
   const void* entry = block->executable;
   return {entry, bytes, std::move(block)};
+}
+}  // namespace
+
+Code place_code(asmjit::CodeHolder& code, const std::string& name) {
+  check(code.flatten());
+  check(code.resolveUnresolvedLinks());
+  const size_t bytes = code.codeSize();
+  return place(bytes, name, [&](void* executable, void* writable) {
+    check(code.relocateToBase(uint64_t(executable)));
+    check(code.copyFlattenedData(writable, bytes, asmjit::CopySectionFlags::kPadSectionBuffer));
+  });
+}
+Code place_bytes(const void* bytes, size_t count, const std::string& name) {
+  return place(count, name, [&](void*, void* writable) { std::memcpy(writable, bytes, count); });
 }
 size_t code_bytes_in_use() { return bytes_in_use; }
 

@@ -17,6 +17,8 @@ struct Code {
 };
 // Relocates and copies finished code. Thread-safe. Throws std::bad_alloc.
 Code place_code(asmjit::CodeHolder& code, const std::string& name);
+// Code that does not depend on its address.
+Code place_bytes(const void* bytes, size_t count, const std::string& name);
 size_t code_bytes_in_use();
 
 }  // namespace frit

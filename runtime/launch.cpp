@@ -2,6 +2,7 @@
 // workers that goes with it; the current one is published by pointer, pools are kept for ever (one per thread count that was
 // ever set), and oneTBB is not touched before the first loop that is really split.
 #include "runtime/launch.h"
+#include <pthread.h>
 #include <xmmintrin.h>
 #include <algorithm>
 #include <atomic>
@@ -23,6 +24,7 @@ namespace {
 
 std::atomic<int> thread_count{0};  // 0: not asked yet
 thread_local bool inside = false;  // this thread runs the body of a loop
+std::atomic<bool> alone{false};    // a forked child: oneTBB's workers stayed with the parent
 
 struct Pools {
   std::mutex mutex;
@@ -39,6 +41,8 @@ Pools& pools() {
 
 tbb::task_arena& arena_of(int threads) {
   Pools& p = pools();
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { alone = true; });
+  (void)registered;
   if (p.current_threads.load(std::memory_order_acquire) == threads) return *p.current.load(std::memory_order_acquire);
   std::lock_guard lock(p.mutex);
   auto& arena = p.arenas[threads];
@@ -102,7 +106,7 @@ void set_num_threads(int n) {
 void parallel_for(int64_t count, int64_t grain, RangeBody body) {
   if (count <= 0) return;
   grain = std::max<int64_t>(1, grain);
-  const int threads = inside || count <= grain ? 1 : num_threads();
+  const int threads = inside || count <= grain || alone.load(std::memory_order_relaxed) ? 1 : num_threads();
   if (threads > 1) return split(count, grain, count / grain + (count % grain != 0), threads, body);
   DefaultFloatMode mode;
   body(0, count);

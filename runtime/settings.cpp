@@ -81,6 +81,10 @@ struct Parse {
       refuse(row, text, "a number of bytes such as 1073741824, 512M or 8G");
     to <<= shift;
   }
+  void path(std::string& to) const {
+    if (!text.empty() && text[0] != '/') refuse(row, text, "a path from the root, such as /var/cache/frit");
+    to = text;
+  }
   void flag(bool& to) const {
     if (text != "0" && text != "1") refuse(row, text, "0 or 1");
     to = text == "1";
@@ -90,6 +94,11 @@ struct Parse {
 const char* environment(const char* name) { return std::getenv(name); }
 
 }  // namespace
+
+std::string environment_variable(const char* name) {
+  const char* const value = environment(name);
+  return value ? value : "";
+}
 
 Settings parse_settings(const SettingLookup& lookup) {
   Settings s;

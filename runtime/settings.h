@@ -10,18 +10,23 @@ namespace frit {
 // member, kind, default, values (for a choice or a list: the words allowed), help
 //   choice: one of the words · words: several of them, by commas · count: a whole number >= 0
 //   bytes: a count with K, M, G or T (powers of 1024) · flag: 0 or 1
+//   path: a file or folder, from the root
 #define FRIT_FOR_EACH_SETTING(X)                                                                                     \
   X(mode, choice, "eager", "automatic|eager", "automatic: hot traces are compiled; eager: each op runs at its call") \
   X(compile, choice, "background", "background|foreground", "where hot traces are compiled; foreground: the caller waits") \
   X(threads, count, "0", "", "threads for one op; 0: all processors that the process may use")                       \
   X(seed, count, "0", "", "seed of the random numbers until manual_seed is called")                                  \
   X(memory_limit, bytes, "0", "", "bytes that tensors may hold from the system; 0: no limit")                        \
+  X(cache, flag, "1", "", "keeps compiled kernels on disk for the next process")                                      \
+  X(cache_dir, path, "", "", "the folder for them; by itself $XDG_CACHE_HOME/frit or ~/.cache/frit")                 \
+  X(cache_limit, bytes, "256M", "", "bytes that they may take there; the least recently used go")                     \
   X(log, words, "", "trace|fusion|kernels|recompiles|cache|all", "what is reported on the standard error output")    \
   X(perf, flag, "0", "", "names generated kernels for Linux perf")
 
 namespace setting_kind {
 using choice = std::string;
 using words = std::vector<std::string>;
+using path = std::string;
 using count = int64_t;
 using bytes = int64_t;
 using flag = bool;
@@ -41,6 +46,7 @@ using SettingLookup = std::function<const char*(const char* name)>;  // null whe
 const Settings& settings();                          // throws ValueError, which names variable, value and what is allowed
 std::vector<SettingRow> setting_rows();
 std::string settings_text();                         // the table, printable; names FRIT_* variables that mean nothing
+std::string environment_variable(const char* name);  // one that is not ours, such as HOME; empty where it is not set
 Settings parse_settings(const SettingLookup& lookup);
 
 }  // namespace frit

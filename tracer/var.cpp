@@ -224,11 +224,14 @@ Var reshape(const Var& a, const Sizes& wanted, bool copy_allowed) {
     throw ShapeError(std::string(name) + ": " + text(from) + " has " + std::to_string(numel) + " elements, " + text(wanted) + " has " + std::to_string(known) + ". The counts must be equal.");
   // A reshape that has to copy is no view: writes to it do not reach its base.
   const Strides strides = strides_of(c);
-  Value shape{};
-  shape.rank = uint8_t(from.size());
-  std::copy(from.begin(), from.end(), shape.extent);
-  std::copy_n(strides.stride, from.size(), shape.stride);
-  const bool view = reshape_strides(shape, extents, nullptr);
+  bool view = strides.contiguous;
+  if (!view) {
+    Value shape{};
+    shape.rank = uint8_t(from.size());
+    std::copy(from.begin(), from.end(), shape.extent);
+    std::copy_n(strides.stride, from.size(), shape.stride);
+    view = reshape_strides(shape, extents, nullptr);
+  }
   if (!copy_allowed && !view)
     throw ShapeError("view: shape " + text(wanted) + " does not fit the strides of " + text(from) + " (it is not contiguous there). Use reshape(), which copies when it must.");
   Recorder& r = recorder();
