@@ -6,6 +6,7 @@
 #include <optional>
 #include "jit/execute_parts.h"
 #include "jit/repeat.h"
+#include "jit/verify.h"
 #include "runtime/cpu.h"
 #include "runtime/error.h"
 #include "runtime/settings.h"
@@ -121,6 +122,11 @@ void run_op_by_op(Trace& t, const std::vector<bool>* needed) {
   counts.finish(t, storages);
   failures.rethrow();
 }
+void run(const PlanUse& use, Trace& t, const Work* work, CompileWhere where) {
+  if (!verify_due()) return run_plan(use.plan, t, where);
+  const Work& w = work ? *work : Work(t);
+  run_verified(use, t, w.needed, w.roots, where);
+}
 }  // namespace
 
 void execute(Trace& t, const char* cause) {
@@ -129,9 +135,9 @@ void execute(Trace& t, const char* cause) {
   const CompileWhere where = r.foreground ? CompileWhere::foreground : tier_settings().where;
   RepeatedFlush* seen = r.eager || explains() ? nullptr : repeated_flush(t);
   if (seen)
-    if (const std::shared_ptr<Plan> plan = seen->plan(t)) {
+    if (const PlanUse use = seen->plan(t); use.plan) {
       note_flush(cause, seen->ops(), 1);
-      return run_plan(plan, t, where);
+      return run(use, t, nullptr, where);
     }
   uint32_t ops = 0;
   for (const Node& n : t.nodes) ops += n.call.op != Op::leaf;
@@ -157,7 +163,7 @@ void execute(Trace& t, const char* cause) {
     if (!seen) seen = remember_flush(t, key, ops);
     if (seen) seen->add(key, use);
     explain_run(*use.plan, t, key);
-    return run_plan(use.plan, t, where);
+    return run(use, t, &work, where);
   }
   frit::count(&Counters::tier0_flushes);
   frit::count(&Counters::eager_ops, ops);

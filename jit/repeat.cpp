@@ -32,18 +32,18 @@ bool RepeatedFlush::matches(const Trace& t) const {
     if (stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;
   return memory_of(t, leaves_) == memory_;
 }
-std::shared_ptr<Plan> RepeatedFlush::plan(const Trace& t) {
+PlanUse RepeatedFlush::plan(const Trace& t) {
   const auto holds = [&](const Variant& v) {
     for (size_t i = 0; i < axes_.size(); ++i)
       if (const int64_t e = t.extent[axes_[i].id]; e <= v.buckets[i].low || e > v.buckets[i].high) return false;
     return true;
   };
   const auto at = std::find_if(variants_.begin(), variants_.end(), holds);
-  if (at == variants_.end()) return nullptr;
-  std::shared_ptr<Plan> p = at->use.again();
-  if (!p) {
+  if (at == variants_.end()) return {};
+  PlanUse p = at->use.again();
+  if (!p.plan) {
     variants_.erase(at);
-    return nullptr;
+    return {};
   }
   for (Axis& a : axes_) a.count.add(t.extent[a.id]);
   return p;

@@ -12,7 +12,7 @@ class RepeatedFlush final : public tracer::FlushRecord {
   RepeatedFlush(const Trace& t, const TraceKey& key, uint32_t ops);
   bool matches(const Trace& t) const;
   // The plan for the extents of t, when their buckets were met before and the plan is still kept.
-  std::shared_ptr<Plan> plan(const Trace& t);
+  PlanUse plan(const Trace& t);
   void add(const TraceKey& key, const PlanUse& use);
   uint32_t ops() const { return ops_; }
 

@@ -313,6 +313,28 @@ void forget_plans() {
   for (const Entry& e : s.entries) e.life->dropped = true;
   s.plans.clear(), s.entries.clear(), s.structures.clear();
 }
+void retire_plan(const std::shared_ptr<Plan>& plan) {
+  State& s = state();
+  const std::lock_guard hold(s.lock);
+  for (auto e = s.entries.begin(); e != s.entries.end();) {
+    if (e->structure->plan != plan) {
+      ++e;
+      continue;
+    }
+    e->structure->stage = Structure::Stage::failed;
+    e->life->dropped = true;
+    s.plans.erase(e->key);
+    e = s.entries.erase(e);
+  }
+}
+std::vector<std::shared_ptr<Plan>> kept_plans() {
+  State& s = state();
+  const std::lock_guard hold(s.lock);
+  std::vector<std::shared_ptr<Plan>> plans;
+  for (const Entry& e : s.entries)
+    if (std::find(plans.begin(), plans.end(), e.structure->plan) == plans.end()) plans.push_back(e.structure->plan);
+  return plans;
+}
 void forget_kernels() { group_kernels().clear(); }
 
 PlanUse plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& needed, const std::vector<bool>& roots, bool foreground) {
@@ -362,11 +384,11 @@ PlanUse plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& n
   const std::shared_ptr<Plan> plan = st->plan;
   return {plan, add_entry(s, st, std::move(bytes), key)};
 }
-std::shared_ptr<Plan> PlanUse::again() const {
-  if (!life || life->dropped.load(std::memory_order_relaxed)) return nullptr;
+PlanUse PlanUse::again() const {
+  if (!life || life->dropped.load(std::memory_order_relaxed)) return {};
   if (!life->used.load(std::memory_order_relaxed)) life->used.store(true, std::memory_order_relaxed);
   count(&Counters::plan_hits);
-  return plan;
+  return *this;
 }
 void AxisCount::add(int64_t extent) {
   if (extent != extent_) {

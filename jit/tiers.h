@@ -22,6 +22,8 @@ void wait_for_background();          // until nothing is queued or running
 // A compile that failed leaves the op-by-op way in place; the first failure is logged.
 void note_compile_failure(const std::exception& e);
 std::vector<std::string> compile_failures();  // texts, the first 64 of the process
+void retire_plan(const std::shared_ptr<Plan>& plan);  // its structure runs op by op from now on
+std::vector<std::shared_ptr<Plan>> kept_plans();       // the latest used first
 void forget_plans();                 // structures with their heat, and plans; those in use run on
 void forget_kernels();               // of fused groups; likewise
 
@@ -39,8 +41,8 @@ struct PlanUse {
   };
   std::shared_ptr<Plan> plan;
   std::shared_ptr<Life> life;
-  // The plan once more, counted as a hit; null once it was dropped.
-  std::shared_ptr<Plan> again() const;
+  // The same once more, counted as a hit; nothing once it was dropped.
+  PlanUse again() const;
 };
 // Counts an extent of an axis in the histogram; the same extent again costs one addition.
 class AxisCount {

@@ -17,6 +17,9 @@ namespace frit {
   X(threads, count, "0", "", "threads for one op; 0: all processors that the process may use")                       \
   X(seed, count, "0", "", "seed of the random numbers until manual_seed is called")                                  \
   X(memory_limit, bytes, "0", "", "bytes that tensors may hold from the system; 0: no limit")                        \
+  X(verify, count, "0", "", "every n-th run of a plan is repeated op by op and compared bit for bit; 0: none")          \
+  X(verify_oracle, flag, "0", "", "those runs are compared with float64 too")                                         \
+  X(verify_dir, path, "", "", "the folder for the programs that show a difference; by itself the working folder")     \
   X(cache, flag, "1", "", "keeps compiled kernels on disk for the next process")                                      \
   X(cache_dir, path, "", "", "the folder for them; by itself $XDG_CACHE_HOME/frit or ~/.cache/frit")                 \
   X(cache_limit, bytes, "256M", "", "bytes that they may take there; the least recently used go")                     \
