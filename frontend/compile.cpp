@@ -7,6 +7,7 @@
 #include <sstream>
 #include "frontend/detail.h"
 #include "jit/buckets.h"
+#include "jit/history.h"
 #include "jit/tiers.h"
 #include "runtime/error.h"
 #include "runtime/stats.h"
@@ -122,6 +123,15 @@ std::vector<FlushRecord> flushes() {
   std::vector<FlushRecord> r;
   for (const auto& x : flush_history()) r.push_back({x.cause, x.ops, x.tier});
   return r;
+}
+void record_history(int64_t launches) {
+  if (launches < 0) throw ValueError("record_history: " + std::to_string(launches) + " launches cannot be kept. Give 0 or more.");
+  keep_launches(size_t(launches));
+}
+std::vector<LaunchRecord> history() {
+  std::vector<LaunchRecord> all;
+  for (const Launched& r : launch_history()) all.push_back({r.kernel, r.tier, r.bytes, r.flops, r.seconds, r.start, {}, int64_t(r.thread)});
+  return all;
 }
 std::map<std::string, std::map<int64_t, int64_t>> histogram() { return axis_histogram(); }
 void wait_for_compiles() { wait_for_background(); }

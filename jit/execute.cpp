@@ -5,6 +5,7 @@
 #include <atomic>
 #include <optional>
 #include "jit/execute_parts.h"
+#include "jit/history.h"
 #include "jit/repeat.h"
 #include "jit/verify.h"
 #include "runtime/cpu.h"
@@ -79,10 +80,14 @@ void run_single(Trace& t, uint32_t n, bool pure) {
     if (in != scalar_operand) make_value(t, in);
     inputs[k] = in == scalar_operand ? nullptr : t.value[in];
   }
-  if (t.value[n]) release(t.value[n]);
-  t.value[n] = run_node(t, n, inputs, pure).leave();
+  if (t.value[n]) release(std::exchange(t.value[n], nullptr));
   // Versions of memory from outside were counted when the writes were recorded.
-  const RowKind kind = row(t.nodes[n].call.op).kind;
+  const RowKind kind = kind_of(t.nodes[n].call.op);
+  {
+    LaunchScope scope(t, &n, 1, 0);
+    if (kind == RowKind::view || kind == RowKind::alias) scope.cancel();
+    t.value[n] = run_node(t, n, inputs, pure).leave();
+  }
   const bool shares = kind == RowKind::view || kind == RowKind::alias || (t.nodes[n].call.mode & in_place);
   if (!shares || !t.outer_storage(n)) t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
 }

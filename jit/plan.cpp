@@ -6,6 +6,7 @@
 #include <climits>
 #include "jit/eager_kernels.h"
 #include "jit/execute_parts.h"
+#include "jit/history.h"
 #include "jit/tiers.h"
 #include "runtime/error.h"
 #include "runtime/stats.h"
@@ -411,7 +412,8 @@ namespace {
 void run_step(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& step, CompileWhere where) {
   if (step.fused) {
     PlanGroup& g = plan->groups[step.index];
-    if (!run_group(plan, t, g, where)) run_one_by_one(*plan, t, g);
+    LaunchScope scope(t, g.nodes.nodes.data(), g.nodes.nodes.size(), 1);
+    if (!run_group(plan, t, g, where)) scope.cancel(), run_one_by_one(*plan, t, g);
   } else {
     for (uint32_t n : step.views) make_value(t, n);
     run_single(t, step.index, step.pure);

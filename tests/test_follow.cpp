@@ -283,3 +283,38 @@ TEST_CASE("frozen: from several threads at once") {
   for (std::thread& t : threads) t.join();
   CHECK(wrong == 0);
 }
+
+// ---- history --------------------------------------------------------------------------------------------------------------
+TEST_CASE("history: a ring of launches with bytes and flops, off unless asked for") {
+  const Tensor x = randn({32, 64}), w = randn({64, 8});
+  auto f = compile([&](const Tensor& a) { return (tanh(a) * 2.0).matmul(w); });
+  f(x);
+  CHECK(jit::history().empty());
+  jit::record_history(3);
+  f(x);
+  {
+    const std::vector<jit::LaunchRecord> h = jit::history();
+    REQUIRE(h.size() == 2);
+    CHECK(h[0].kernel == "tanh mul");
+    CHECK(h[0].tier == 1);
+    CHECK(h[0].bytes == 2 * 32 * 64 * 4);
+    CHECK(h[0].flops == 2 * 32 * 64);
+    CHECK(h[1].kernel == "matmul");
+    CHECK(h[1].flops == 2 * 32 * 64 * 8);
+    CHECK(h[1].bytes == 4 * (32 * 64 + 64 * 8 + 32 * 8));
+    CHECK(h[0].start <= h[1].start);
+  }
+  f(x), f(x);
+  {
+    const std::vector<jit::LaunchRecord> h = jit::history();  // the latest three
+    REQUIRE(h.size() == 3);
+    CHECK(h[0].kernel == "matmul");
+    CHECK(h[2].kernel == "matmul");
+    CHECK(h[0].start <= h[1].start);
+    CHECK(h[1].start <= h[2].start);
+  }
+  jit::record_history(0);
+  f(x);
+  CHECK(jit::history().empty());
+  CHECK_THROWS_WITH(jit::record_history(-1), Catch::Contains("0 or more"));
+}

@@ -67,6 +67,18 @@ struct RecompileRecord { std::string reason; };
 std::vector<RecompileRecord> recompiles();
 struct FlushRecord { std::string cause; int64_t ops; int tier; };
 std::vector<FlushRecord> flushes();                  // the latest 1,024 of automatic mode
+// One launch: of a fused kernel (tier 1 or 2), or of an op by itself (tier 0). bytes: each input and output once; flops: one per element and op, two
+// per multiply-and-add of a product; start: seconds since record_history; lines: of the calls that it computes.
+struct LaunchRecord {
+  std::string kernel;
+  int tier;
+  int64_t bytes, flops;
+  double seconds, start;
+  std::vector<std::string> lines;
+  int64_t thread;
+};
+void record_history(int64_t launches);               // keeps the latest so many; 0: none, as at the start. ValueError when negative
+std::vector<LaunchRecord> history();
 std::map<std::string, std::map<int64_t, int64_t>> histogram();  // axis name -> extent -> times seen
 void wait_for_compiles();                            // until the background thread has nothing left
 
