@@ -84,7 +84,7 @@ void run_single(Trace& t, uint32_t n, bool pure) {
   // Versions of memory from outside were counted when the writes were recorded.
   const RowKind kind = kind_of(t.nodes[n].call.op);
   {
-    LaunchScope scope(t, &n, 1, 0);
+    LaunchScope scope(t, &n, 1);
     if (kind == RowKind::view || kind == RowKind::alias) scope.cancel();
     t.value[n] = run_node(t, n, inputs, pure).leave();
   }

@@ -62,7 +62,7 @@ void LaunchScope::begin() {
 void LaunchScope::end() noexcept {
   const Clock::time_point stop = Clock::now();
   Launched record;
-  record.tier = tier_, record.thread = thread_number();
+  record.tier = tier, record.thread = thread_number();
   record.seconds = std::chrono::duration<double>(stop - start_).count();
   std::vector<uint32_t> inside(nodes_, nodes_ + count_), read;
   for (uint32_t n : inside) {

@@ -26,13 +26,14 @@ extern std::atomic<bool> recording;
 // Around one launch of the work of some nodes, whose operands are real.
 class LaunchScope {
  public:
-  LaunchScope(const tracer::Trace& t, const uint32_t* nodes, size_t count, int tier) : trace_(t), nodes_(nodes), count_(count), tier_(tier) {
+  LaunchScope(const tracer::Trace& t, const uint32_t* nodes, size_t count) : trace_(t), nodes_(nodes), count_(count) {
     if (detail::recording.load(std::memory_order_relaxed)) [[unlikely]] begin();
   }
   ~LaunchScope() {
     if (on_) [[unlikely]] end();
   }
   void cancel() { on_ = false; }  // its nodes ran one by one
+  int tier = 0;
   LaunchScope(const LaunchScope&) = delete;
 
  private:
@@ -41,7 +42,6 @@ class LaunchScope {
   const tracer::Trace& trace_;
   const uint32_t* nodes_;
   size_t count_;
-  int tier_;
   bool on_ = false;
   std::chrono::steady_clock::time_point start_;
 };

@@ -3,6 +3,7 @@
 // group's ops run one by one and the kernel is asked for. Start at run_plan.
 #include "jit/plan.h"
 #include <algorithm>
+#include <chrono>
 #include <climits>
 #include "jit/eager_kernels.h"
 #include "jit/execute_parts.h"
@@ -337,7 +338,18 @@ void run_one_by_one(const Plan& plan, Trace& t, const PlanGroup& g) {
   for (uint32_t n : g.nodes.nodes) run_single(t, n, plan.pure[n]);
 }
 
-bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, CompileWhere where) {
+uint64_t shape_hash(const Placement& s) {
+  uint64_t h = uint64_t(s.rank) << 32 | uint64_t(s.pointers);
+  const auto add = [&](int64_t v) { h = (h ^ uint64_t(v)) * 0x9e3779b97f4a7c15, h ^= h >> 29; };
+  for (int i = 0; i < s.rank; ++i) {
+    add(s.extent[i]);
+    for (int p = 0; p < s.pointers; ++p) add(s.stride[p][i]);
+  }
+  add(s.reduced);
+  return h;
+}
+// False: it is to run op by op.
+bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, CompileWhere where, int& tier) {
   const GroupPlan& gp = g.group;
   Placement s;
   s.rank = t.rank_of(gp.space);
@@ -398,7 +410,15 @@ bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, Compil
     if (columns && layout.reduced[p] != Step::none) slot[count++] = Slot(s.reduced_stride[p]);
     if (layout.inner[p] == Step::strided) slot[count++] = Slot(s.stride[p][last]);
   }
-  launch(*kernel, slot, instances, s.extent[last], columns ? s.reduced : 1);
+  Tuner::Pick pick = g.tuner.pick(shape_hash(s), kernel, gp.code, layout);
+  tier = pick.tier;
+  if (pick.candidate < 0) {
+    launch(*pick.kernel, slot, instances, s.extent[last], columns ? s.reduced : 1);
+  } else {
+    const auto start = std::chrono::steady_clock::now();
+    launch(*pick.kernel, slot, instances, s.extent[last], columns ? s.reduced : 1);
+    g.tuner.report(pick, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
   for (size_t o = 0; o < outputs.size(); ++o) {
     Value*& place = t.value[gp.outputs[o].node];
     if (place) release(place);
@@ -412,8 +432,8 @@ namespace {
 void run_step(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& step, CompileWhere where) {
   if (step.fused) {
     PlanGroup& g = plan->groups[step.index];
-    LaunchScope scope(t, g.nodes.nodes.data(), g.nodes.nodes.size(), 1);
-    if (!run_group(plan, t, g, where)) scope.cancel(), run_one_by_one(*plan, t, g);
+    LaunchScope scope(t, g.nodes.nodes.data(), g.nodes.nodes.size());
+    if (!run_group(plan, t, g, where, scope.tier)) scope.cancel(), run_one_by_one(*plan, t, g);
   } else {
     for (uint32_t n : step.views) make_value(t, n);
     run_single(t, step.index, step.pure);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 #include "jit/group.h"
+#include "jit/tune.h"
 #include "jit/x86/compile.h"
 
 namespace frit::jit {
@@ -21,6 +22,7 @@ struct PlanGroup {
   Group nodes;
   std::string code;                   // group.code.bytes()
   std::vector<KernelVariant> variants;
+  Tuner tuner;                        // tier 2
 };
 struct PlanStep {
   bool fused = false, pure = false;   // pure: a write in place that makes a new value

@@ -21,6 +21,8 @@ namespace frit {
   X(compile_ns, "nanoseconds spent compiling")                                           \
   X(cache_bytes, "bytes of machine code held")                                           \
   X(disk_hits, "kernels taken from the cache on disk")                                   \
+  X(tier2_kernels, "kernels compiled for one shape, to be tried")                        \
+  X(tier2_kept, "of those, kept: at least 3 % faster than the bucket's kernel")          \
   X(ops_followed, "recorded ops that were compared with a known trace, not inferred")   \
   X(frozen_calls, "calls of frozen functions that did not run them")                     \
   X(evicted, "plans and kernels dropped from full caches")                               \

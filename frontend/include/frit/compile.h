@@ -59,7 +59,7 @@ struct FrozenError : Error { using Error::Error; };
 
 struct Stats {
   int64_t plans_compiled, kernels_compiled, recompiles, plan_hits, kernels_launched, flushes, tier0_flushes, eager_ops, eager_kernels, library_calls,
-      cache_bytes, disk_hits, evicted, ops_followed, frozen_calls;
+      cache_bytes, disk_hits, evicted, ops_followed, frozen_calls, tier2_kernels, tier2_kept;
   double compile_ms;
 };
 Stats stats();                                       // of the process so far
