@@ -242,7 +242,7 @@ Tensor Tensor::nonzero() const {
   }
   if (rank == 0) return empty({p[0] ? 1 : 0, 0}, kInt64);
   const Tensor result = empty({int64_t(found.size()) / rank, rank}, kInt64);
-  std::copy(found.begin(), found.end(), static_cast<int64_t*>(result.data_ptr()));
+  std::copy(found.begin(), found.end(), reinterpret_cast<int64_t*>(detail::value_of(result, "nonzero").data()));
   return result;
 }
 

@@ -88,6 +88,10 @@ void* Tensor::data_pointer(Dtype wanted, bool exposed) const {
   const tracer::Value& v = value_of(*this, exposed ? "data_ptr" : "const_data_ptr");
   if (v.dtype != wanted)
     throw DtypeError(std::string("data_ptr: the tensor holds ") + dtype_name(v.dtype) + ", the pointer is to " + dtype_name(wanted) + ". Convert with to() first.");
+  if (exposed) {  // what is recorded reads the bytes as they are now, and later calls do at once
+    tracer::recorder().flush("data_ptr");
+    v.storage->reachable.store(true, std::memory_order_relaxed);
+  }
   return v.data();
 }
 

@@ -39,6 +39,8 @@ class Builder {
   bool is_full(const Draft& d, uint32_t n) const { return same_shape(n, d.group.space); }
   bool is_kept(const Draft& d, uint32_t n) const;
   bool operands_align(const Draft& d, uint32_t n, bool full) const;
+  bool fills_run(const Draft& d, uint32_t n, int first, int last) const;
+  void shown_axes(uint32_t in, uint32_t base, int* axes) const;
   bool depends(uint32_t g, uint32_t on) const { return drafts_[g].depends[on / 64] >> (on % 64) & 1; }
   void add_dependence(uint32_t g, uint32_t on);
   uint32_t new_group(GroupKind kind, uint32_t n);
@@ -102,10 +104,34 @@ bool Builder::is_kept(const Draft& d, uint32_t n) const {
   while (j < r.rank && r.size[j] == 1) ++j;
   return j == r.rank;
 }
+// Which axis of `base` each axis of `in` shows, where only views that pass through lie between them; -1: a repetition, or an
+// extent of 1. Size classes do not tell: different axes may be of one class.
+void Builder::shown_axes(uint32_t in, uint32_t base, int* axes) const {
+  const Result& r = t_.nodes[in].result;
+  if (in == base) {
+    for (int i = 0; i < r.rank; ++i) axes[i] = r.size[i] == 1 ? -1 : i;
+    return;
+  }
+  const Call& call = t_.nodes[in].call;
+  if (row(call.op).kind == RowKind::alias) return shown_axes(call.in[1], base, axes);
+  const Result& from = t_.nodes[call.in[0]].result;
+  int inner[max_rank];
+  shown_axes(call.in[0], base, inner);
+  std::fill_n(axes, r.rank, -1);
+  if (call.op == Op::expand || call.op == Op::detach) {
+    for (int j = 0; j < from.rank; ++j) axes[j + r.rank - from.rank] = inner[j];
+    return;
+  }
+  for (int i = 0, j = 0; i < from.rank; ++i) {  // a reshape: the same axes, unit ones aside
+    if (from.size[i] == 1) continue;
+    while (r.size[j] == 1) ++j;
+    axes[j++] = inner[i];
+  }
+}
 // Operands that come from the group itself must lie in the space as they broadcast: axis by axis, from the right.
 bool Builder::operands_align(const Draft& d, uint32_t n, bool full) const {
   const Group& g = d.group;
-  const Result& out = t_.nodes[n].result;
+  const Result& space = t_.nodes[g.space].result;
   for (int k = 0; k < t_.input_count(n); ++k) {
     uint32_t in = t_.input(n, k);
     if (in == scalar_operand) continue;
@@ -120,12 +146,37 @@ bool Builder::operands_align(const Draft& d, uint32_t n, bool full) const {
       if (!is_full(d, in)) return false;
       continue;
     }
-    if (r.rank != out.rank) return false;  // a kept value needs its unit axes (or to be expanded) to meet the full space
-    for (int i = 0; i < r.rank; ++i) {
-      const bool reduced = i >= g.first && i < g.last;
-      const SizeId s = t_.find(r.size[i]), want = t_.find(t_.nodes[g.space].result.size[i]);
-      if (reduced ? s != 1 && s != want : s != want) return false;
+    if (r.rank != space.rank) return false;  // a kept value needs its unit axes (or to be expanded) to meet the full space
+    int shown[max_rank];
+    shown_axes(in, base, shown);
+    const Result& kept = t_.nodes[base].result;
+    for (int i = 0, j = 0; i < r.rank; ++i) {
+      if (space.size[i] == 1) continue;
+      int own = -1;  // the kept value's axis that runs along this one
+      if (i < g.first || i >= g.last) {
+        while (kept.size[j] == 1) ++j;
+        own = j++;
+      }
+      if (shown[i] != own) return false;
     }
+  }
+  return true;
+}
+// Several reduced axes are one loop: what n reads from outside has all of them, or none.
+bool Builder::fills_run(const Draft& d, uint32_t n, int first, int last) const {
+  const Result& space = t_.nodes[d.group.space].result;
+  for (int k = 0; k < t_.input_count(n); ++k) {
+    const uint32_t in = t_.input(n, k);
+    if (in == scalar_operand || fusion_.constant[in]) continue;
+    const Result& r = t_.nodes[in].result;
+    bool some = false, all = true;
+    for (int i = first; i < last; ++i) {
+      if (space.size[i] == 1) continue;
+      const int j = i - (space.rank - r.rank);
+      const bool has = j >= 0 && r.size[j] != 1;
+      some |= has, all &= has;
+    }
+    if (some && !all) return false;
   }
   return true;
 }
@@ -135,12 +186,12 @@ bool Builder::fits(Draft& d, uint32_t n, bool commit) {
   if (g.kind == GroupKind::single || g.nodes.size() >= max_group_nodes) return false;
   const Node& node = t_.nodes[n];
   if (row(node.call.op).kind == RowKind::reduce) {
-    uint32_t in = node.call.in[0];
-    if (!same_shape(in, g.space)) return false;
-    if (passes_through(t_, in)) in = view_base(t_, in);
+    if (!same_shape(node.call.in[0], g.space) || !operands_align(d, n, true)) return false;
     const int first = __builtin_ctzll(node.call.attr), last = 64 - __builtin_clzll(node.call.attr);
     const int rank = t_.nodes[g.space].result.rank;
     const GroupKind wanted = last == rank ? GroupKind::row : GroupKind::columns;
+    for (uint32_t m : g.nodes)
+      if (is_full(d, m) && !fills_run(d, m, first, last)) return false;
     if (g.kind == GroupKind::elements) {
       // Writes in place and reductions keep apart: the loop that stores would run after the one that reads.
       for (uint32_t m : g.nodes)
@@ -155,7 +206,7 @@ bool Builder::fits(Draft& d, uint32_t n, bool commit) {
   if (is_full(d, n)) {
     if (g.kind == GroupKind::columns && d.reduced) return false;
     if (g.kind != GroupKind::elements && writes_in_place(n)) return false;
-    return operands_align(d, n, true);
+    return operands_align(d, n, true) && (g.kind == GroupKind::elements || fills_run(d, n, g.first, g.last));
   }
   if (g.kind != GroupKind::row && g.kind != GroupKind::columns) return false;
   return !writes_in_place(n) && is_kept(d, n) && operands_align(d, n, false);

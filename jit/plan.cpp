@@ -76,22 +76,10 @@ bool Failures::reach_inputs(uint32_t node) const {
 }
 
 // ---- building -----------------------------------------------------------------------------------------------------------
-namespace {
-// A write in place whose gradient reads the old content leaves that to its operand's node, in memory of its own: views of the
-// operand that came before the write must be taken before it.
-void place_views(const Trace& t, const std::vector<bool>& needed, PlanStep& s, const std::vector<uint32_t>& memory) {
-  const Node& node = t.nodes[s.index];
-  if (!(node.call.mode & in_place) || s.pure || !(node.result.flags & wants_grad) || !(saved_of(t, s.index) & In0)) return;
-  for (uint32_t n = 0; n < s.index; ++n)
-    if (needed[n] && memory[n] == memory[s.index] && row(t.nodes[n].call.op).kind == RowKind::view) s.views.push_back(n);
-}
-}  // namespace
-
 std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) {
   auto p = std::make_shared<Plan>();
   p->pure = pure_writes(t);
   Fusion f = fuse(t, needed, roots);
-  const std::vector<uint32_t> memory = memory_classes(t);
   p->why_not = std::move(f.why_not);
   std::vector<bool> read(t.nodes.size());  // as a tensor
   for (const Group& g : f.groups)
@@ -121,7 +109,6 @@ std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed
       p->groups.push_back(std::move(pg));
     } else {
       s.index = n, s.pure = p->pure[n];
-      place_views(t, needed, s, memory);
     }
     p->steps.push_back(std::move(s));
   }
@@ -145,7 +132,6 @@ std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed
       }
     } else {
       use(step.index, s, use);
-      for (uint32_t n : step.views) use(n, s, use);
       for (int k = 0; k < t.input_count(step.index); ++k)
         if (const uint32_t in = t.input(step.index, k); in != scalar_operand) use(in, s, use);
     }
@@ -435,7 +421,6 @@ void run_step(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& step,
     LaunchScope scope(t, g.nodes.nodes.data(), g.nodes.nodes.size());
     if (!run_group(plan, t, g, where, scope.tier)) scope.cancel(), run_one_by_one(*plan, t, g);
   } else {
-    for (uint32_t n : step.views) make_value(t, n);
     run_single(t, step.index, step.pure);
   }
 }

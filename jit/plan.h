@@ -27,7 +27,6 @@ struct PlanGroup {
 struct PlanStep {
   bool fused = false, pure = false;   // pure: a write in place that makes a new value
   uint32_t index = 0;                 // of a group, or the node
-  std::vector<uint32_t> views;        // to be made before a write that keeps what it overwrites apart
   std::vector<uint32_t> drop;         // nodes whose values are not needed any more
   struct Wrote { uint32_t node, memory; };
   std::vector<Wrote> wrote;           // which storage a memory of WriteCounts is becomes known here

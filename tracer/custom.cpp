@@ -16,7 +16,9 @@ struct OneTrace {
 };
 // As expand to its own extents, but no view: it does not follow the input's later writes.
 Var alias(const Var& a) {
-  Recorder& r = recorder();
+  settle_operand(a.cell());
+  const Turn turn;
+  Recorder& r = turn.r;
   const Sizes e = sizes_of(a);
   Call call{.op = Op::expand, .attr = e.size()};
   call.in[0] = r.node_of(a.cell());
@@ -52,6 +54,10 @@ std::vector<Var> attach_custom(std::shared_ptr<CustomGradient> custom, const Cus
     const bool known = !v.defined() || place_of(parts.made, v) < parts.made.size() || place_of(parts.inputs, v) < parts.inputs.size();
     saved_past.push_back(known ? Var() : past_of(v));
   }
+  for (const auto* list : {&parts.pasts, &parts.made, &std::as_const(saved_past)})
+    for (const Var& v : *list)
+      if (v.defined()) settle_operand(v.cell());
+  const Turn turn;
   const OneTrace one;
   for (const Var& v : parts.pasts) custom->inputs.push_back(v.defined() ? r.node_of(v.cell()) : no_node);
   std::vector<uint32_t> made;

@@ -124,10 +124,7 @@ Known* Follower::remember(const Trace& t) {
       k.leaves.push_back(n);
       node.call.mode &= uint8_t(~new_leaf), node.result.flags &= uint8_t(~wants_grad);
     }
-  if (t.has_names) {
-    k.declared = t.name;
-    for (size_t j = k.joined.size(); j-- > 0;) k.declared[k.joined[j].parent] = k.joined[j].name;
-  }
+  if (t.has_names) k.declared = t.name;
   k.parent = left_, k.shared = left_at_;
   left_->branches.push_back({left_at_, &k});
   nodes_ += k.nodes.size();

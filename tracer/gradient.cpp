@@ -33,8 +33,10 @@ Origin origin_of(Trace& t, uint32_t n) {
   return {{l->trace, l->trace_node}, nullptr};
 }
 Origin origin_of(Cell* c) {
+  settle_operand(c);
+  const Turn turn;
   if (c->base && root_base(c)->writes != c->seen && wants_gradient(root_base(c))) {
-    Recorder& r = recorder();
+    Recorder& r = turn.r;
     r.node_of(c);                       // takes the view again
     if (r.eager) r.flush("eager");
   }
@@ -149,8 +151,9 @@ void Walk::run() {
 }
 void Walk::visit(Place p, const Var& g) {
   Trace& t = *p.trace;
-  if (t.walked.size() < t.nodes.size()) t.walked.resize(t.nodes.size());
   if (is_custom(t, p.node)) return visit_custom(p, g);
+  const Turn turn;
+  if (t.walked.size() < t.nodes.size()) t.walked.resize(t.nodes.size());
   if (t.walked[p.node] && saved_of(t, p.node))
     throw AutogradError(std::string("backward: the graph at ") + op_name(t.nodes[p.node].call.op) +
                         " was walked before and what it saved was freed. Pass retain_graph=true the first time.");
@@ -186,6 +189,7 @@ void Walk::visit_custom(Place p, const Var& g) {
 }
 void Walk::done(Place p) {
   if (options_.retain_graph) return;
+  const Turn turn;
   Trace& t = *p.trace;
   t.walked.resize(std::max(t.walked.size(), t.nodes.size()));
   t.walked[p.node] = true;
@@ -204,13 +208,13 @@ Var Walk::gradient_at(const Origin& o) const {
   const auto at = kept_.find(o.place);
   return at == kept_.end() ? Var() : at->second;
 }
-// Without create_graph a gradient is its own tensor; into an existing one it is added in place, as LibTorch does.
+// A gradient is its own tensor; without create_graph one is added in place to what is there, as LibTorch does.
 void Walk::accumulate() {
   for (auto& [c, g] : leaves_) {
     if (!c->grad) {
-      // The first gradient is taken over when nobody else sees its storage, copied otherwise.
-      const bool shared = g.cell()->refs.load() > 1 || g.cell()->base || (g.cell()->value && (g.cell()->value->storage->refs.load() > 1 || overlaps_itself(*g.cell()->value)));
-      c->grad = (shared && !options_.create_graph ? copy(g) : g).leave();
+      // The first gradient is taken over when nobody else sees its storage, nor a graph that was asked for; copied otherwise.
+      const bool shared = options_.create_graph || g.cell()->refs.load() > 1 || g.cell()->base || (g.cell()->value && (g.cell()->value->storage->refs.load() > 1 || overlaps_itself(*g.cell()->value)));
+      c->grad = (shared ? copy(g) : g).leave();
     } else if (options_.create_graph) {
       Var sum_of = add(Var::share(c->grad), g);
       release_cell(c->grad);
@@ -248,10 +252,10 @@ void check_unwritten(const Trace& t, uint32_t n, Op reader, uint32_t by) {
 }
 }  // namespace
 Var handle_of(Trace& t, uint32_t n, Op reader, uint32_t by) {
+  const Turn turn;
   if (t.order == ~0ull) {
     check_unwritten(t, n, reader, by);
-    Recorder& r = recorder();
-    return t.owner[n] ? Var::share(t.owner[n]) : Var::take(r.show(n));
+    return Var::take(t.owner[n] && try_retain_cell(t.owner[n]) ? t.owner[n] : turn.r.show(n));
   }
   Value* v = t.value[n];
   if (!v) throw InternalError(std::string("backward: ") + op_name(reader) + " reads the value of " + op_name(t.nodes[n].call.op) + ", which its row does not save");
@@ -376,6 +380,8 @@ std::vector<Var> run_forward(const std::vector<Var>& outputs, const std::vector<
 
 uint64_t add_hook(Cell* c, std::function<Var(const Var&)> f) {
   static std::atomic<uint64_t> next{1};
+  settle_operand(c);
+  const Turn turn;
   if (!wants_gradient(c)) throw AutogradError("register_hook: the tensor does not require a gradient. Call requires_grad_() first.");
   if (!c->hooks) c->hooks = std::make_shared<Hooks>();
   if (!(c->flags & gradient_leaf) && !hooks_at(*c->trace, c->node)) c->trace->hooks.emplace_back(c->node, c->hooks);
@@ -386,6 +392,8 @@ void remove_hook(Cell* c, uint64_t handle) {
   if (c->hooks) std::erase_if(c->hooks->functions, [&](const auto& h) { return h.first == handle; });
 }
 void retain_grad(Cell* c) {
+  settle_operand(c);
+  const Turn turn;
   if (!wants_gradient(c)) throw AutogradError("retain_grad: the tensor does not require a gradient. Call requires_grad_() first.");
   if (c->flags & gradient_leaf) return;
   if (!c->hooks) c->hooks = std::make_shared<Hooks>();

@@ -81,6 +81,7 @@ Strides predict_strides(const Trace& t, uint32_t n) {
 }
 Strides strides_of(Cell* c) {
   Strides l{};
+  const Reading reading(c);
   if (c->value) {
     std::copy_n(c->value->stride, c->value->rank, l.stride);
     l.contiguous = c->value->contiguous();

@@ -44,7 +44,7 @@ struct Rule {
     if (a < 2) return a;
     if (t.has_names) require_names(a, b);
     t.join(a, b);
-    return std::min(a, b);
+    return t.name[a] ? a : t.name[b] ? b : std::min(a, b);  // what follows carries the name; the operands stay as they are
   }
   // Axes that must be equal may not have different names: a swapped [B, L, D] is caught even where the extents agree.
   void require_names(SizeId a, SizeId b) const {
@@ -105,6 +105,14 @@ struct Rule {
     out.rank = a.rank;
     for (int i = 0; i < a.rank; ++i) out.size[i] = a.size[call.attr >> (4 * i) & 15];
   }
+  // The same extent under an id that can have a name of its own.
+  SizeId renamed(SizeId s) const {
+    if (s < 2) return s;
+    const SizeId fresh = t.new_size(extent(s));
+    t.join(s, fresh);
+    return fresh;
+  }
+  // kind 1: to be named.
   void expand() const {
     const Result& a = in(0);
     out.rank = uint8_t(call.attr);
@@ -112,7 +120,7 @@ struct Rule {
     for (int i = 0; i < out.rank; ++i) {
       const int j = i - (out.rank - a.rank);
       if (j < 0) out.size[i] = t.new_size(arg(i));
-      else if (extent(a.size[j]) == arg(i)) out.size[i] = a.size[j];
+      else if (extent(a.size[j]) == arg(i)) out.size[i] = call.kind ? renamed(a.size[j]) : a.size[j];
       else if (a.size[j] == 1) out.size[i] = t.new_size(arg(i));
       else fail("axis " + std::to_string(j) + " of extent " + std::to_string(extent(a.size[j])) + " cannot become " + std::to_string(arg(i)),
                 "Only axes of extent 1 expand; pass -1 to keep an extent.");
@@ -343,6 +351,7 @@ void infer(Trace& t, const Call& call, Result& out, bool grad_enabled) {
       rule.fail<DtypeError>(std::string("a result of type ") + dtype_name(out.dtype) + " cannot be written in place to " + dtype_name(target.dtype),
                             "Convert the tensor first, or use the form without the underscore.");
     out.dtype = target.dtype;
+    rule.copy(target);  // its axes keep their names
   }
   bool grad = false;
   const int count = t.nodes.empty() ? 0 : r.inputs < 0 ? int(call.in[1]) : r.inputs;

@@ -48,9 +48,9 @@ Cell* new_cell() {
   Cell* c = Pool<Cell>::take();
   c->refs.store(1, std::memory_order_relaxed);
   c->flags = 0;
-  c->deferred = false;
+  c->deferred.store(false, std::memory_order_relaxed);
   c->node = 0, c->writes = 0, c->seen = 0;
-  c->trace = nullptr, c->value = nullptr, c->grad = nullptr, c->base = nullptr, c->recipe = nullptr, c->shape = nullptr;
+  c->trace = nullptr, c->value = nullptr, c->grad = nullptr, c->base = nullptr, c->recipe = nullptr, c->shape = nullptr, c->home = nullptr;
   c->entered.store(0, std::memory_order_relaxed);
   return c;
 }
@@ -60,10 +60,24 @@ Cell* new_cell(Value* v) {
   return c;
 }
 void retain_cell(Cell* c) { c->refs.fetch_add(1, std::memory_order_relaxed); }
+bool try_retain_cell(Cell* c) {
+  uint32_t n = c->refs.load(std::memory_order_relaxed);
+  while (n && !c->refs.compare_exchange_weak(n, n + 1, std::memory_order_relaxed)) {}
+  return n;
+}
 void release_cell(Cell* c) noexcept {
+  if (c->deferred.load(std::memory_order_relaxed) && c->home != &recorder()) {  // its thread may take it up again meanwhile
+    if (c->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(c);
+    return;
+  }
   if (c->refs.load(std::memory_order_acquire) == 1 || c->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy(c);
 }
 void destroy(Cell* c) noexcept {
+  if (c->deferred.load(std::memory_order_acquire) && c->home != &recorder()) {  // its thread may be recording: it lets go of it
+    const std::lock_guard hold(c->home->orphans_lock);
+    c->home->orphans.push_back(c);
+    return;
+  }
   if (c->hooks) {
     if (c->hooks->retained == c) c->hooks->retained = nullptr;
     c->hooks.reset();
@@ -80,11 +94,16 @@ void destroy(Cell* c) noexcept {
   Pool<Cell>::give(c);
 }
 Value& value_of(Cell* c, const char* cause) {
-  if (c->deferred || (c->value && c->value->storage->pending.load(std::memory_order_relaxed))) recorder().flush(cause);
+  settle(c);
+  if (c->deferred || (c->value && c->value->storage->pending.load(std::memory_order_relaxed))) {
+    recorder().flush(cause);
+    settle_operand(c);
+  }
   if (!c->value) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
   return *c->value;
 }
 const int64_t* shape_of(Cell* c) {
+  const Reading reading(c);
   if (c->value) return c->value->extent;
   if (!c->trace) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
   if (!c->shape) {
@@ -94,21 +113,25 @@ const int64_t* shape_of(Cell* c) {
   return c->shape;
 }
 int rank_of(const Cell* c) {
+  const Reading reading(c);
   if (c->value) return c->value->rank;
   if (!c->trace) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
   return c->trace->rank_of(c->node);
 }
 Sizes sizes_of(const Cell* c) {
+  const Reading reading(c);
   if (c->value) return Sizes(c->value->extent, c->value->extent + c->value->rank);
   if (!c->trace) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
   return c->trace->sizes(c->node);
 }
 Dtype dtype_of(const Cell* c) {
+  const Reading reading(c);
   if (c->value) return c->value->dtype;
   if (!c->trace) throw Error("this tensor has no value: the op that makes it failed when it was evaluated");
   return c->trace->nodes[c->node].result.dtype;
 }
 bool wants_gradient(const Cell* c) {
+  const Reading reading(c);
   return (c->flags & gradient_leaf) || (c->trace && (c->trace->nodes[c->node].result.flags & wants_grad));
 }
 
@@ -118,6 +141,30 @@ Trace* new_trace() {
   t->refs.store(1, std::memory_order_relaxed);
   t->clear();
   return t;
+}
+LeafTable::Slot& LeafTable::place(const Cell* c) {
+  for (size_t at = (reinterpret_cast<uintptr_t>(c) >> 4) * 0x9e3779b97f4a7c15 >> 40;; ++at)
+    if (Slot& s = slots_[at & (slots_.size() - 1)]; s.cell == c || !s.cell) return s;
+}
+uint32_t LeafTable::find(const Cell* c) const {
+  if (!used_) return none;
+  const Slot& s = const_cast<LeafTable*>(this)->place(c);
+  return s.cell ? s.node : none;
+}
+void LeafTable::set(const Cell* c, uint32_t node) {
+  if (2 * (used_ + 1) > slots_.size()) {
+    std::vector<Slot> old(std::max<size_t>(16, 2 * slots_.size()));
+    old.swap(slots_);
+    for (const Slot& s : old)
+      if (s.cell) place(s.cell) = s;
+  }
+  Slot& s = place(c);
+  used_ += !s.cell;
+  s = {c, node};
+}
+void LeafTable::clear() {
+  if (used_) std::fill(slots_.begin(), slots_.end(), Slot{});
+  used_ = 0;
 }
 void Trace::settle() {
   for (Storage* s : pending) s->pending.fetch_sub(1, std::memory_order_relaxed);
@@ -142,6 +189,7 @@ void Trace::clear() {
   has_names = false;
   joins = 0;
   joined.clear();
+  entered.clear();
   order = ~0ull;
   instance = next_instance.fetch_add(1, std::memory_order_relaxed);
 }
@@ -198,45 +246,46 @@ void Trace::join(SizeId a, SizeId b) {  // the smaller names the class
   a = find(a), b = find(b);
   if (a == b) return;
   if (a > b) std::swap(a, b);
-  joined.push_back({b, a, name[a]});
+  joined.push_back({b, a});
   parent[b] = a;
-  if (!name[a]) name[a] = name[b];
   ++joins;
 }
 void Trace::rewind(const Mark& m) {
   for (; joins > m.joins; --joins) {
-    const Join j = joined.back();
+    parent[joined.back().child] = joined.back().child;
     joined.pop_back();
-    parent[j.child] = j.child;
-    name[j.parent] = j.name;
   }
   extent.resize(m.sizes), parent.resize(m.sizes), derived.resize(m.sizes), name.resize(m.sizes);
 }
 
 // ---- axis names -----------------------------------------------------------------------------------------------------
 std::vector<uint16_t> axis_names(Cell* c) {
+  const Reading reading(c);
   std::vector<uint16_t> names(size_t(rank_of(c)));
   for (size_t i = 0; i < names.size(); ++i) names[i] = c->value ? c->value->name[i] : c->trace->name_of(c->trace->nodes[c->node].result.size[i]);
   return names;
 }
+namespace {
+// Of a node whose size ids are its own (expand with kind 1).
+void name_axes(Trace& t, uint32_t n, const std::vector<uint16_t>& names) {
+  for (size_t i = 0; i < names.size(); ++i) {
+    const SizeId s = t.nodes[n].result.size[i];
+    if (s >= 2) t.name[s] = names[i], t.has_names |= names[i] != 0;
+  }
+}
+}  // namespace
 Var with_names(const Var& a, const std::vector<uint16_t>& names) {
   // A view with ids of its own, so that only what follows from it carries the names.
-  Recorder& r = recorder();
+  settle_operand(a.cell());
+  const Turn turn;
+  Recorder& r = turn.r;
   const Sizes e = sizes_of(a);
-  Call call{.op = Op::expand, .attr = e.size()};
+  Call call{.op = Op::expand, .kind = 1, .attr = e.size()};
   call.in[0] = r.node_of(a.cell());
   call.arg = r.bind(e.data(), e.size());
   const uint32_t n = r.append(call);
-  Trace& t = *r.open;
-  for (size_t i = 0; i < names.size(); ++i) {
-    SizeId& s = t.nodes[n].result.size[i];
-    if (s < 2) continue;
-    s = t.new_size(e[i]);
-    t.name[s] = names[i];
-    t.has_names |= names[i] != 0;
-  }
-  t.nodes[n].result.size_end = uint16_t(t.extent.size());
-  if (r.follow && r.follow->following()) r.follow->settle(t, n);
+  name_axes(*r.open, n, names);
+  if (r.follow && r.follow->following()) r.follow->settle(*r.open, n);
   return r.finish_view(n, a.cell());
 }
 
@@ -250,7 +299,7 @@ namespace {
 // Recorders outlive their threads; one with nothing deferred serves the next thread.
 struct IdleRecorders {
   std::mutex lock;
-  std::vector<Recorder*> idle;
+  std::vector<Recorder*> idle, all;
 };
 IdleRecorders& idle_recorders() {
   static IdleRecorders* r = new IdleRecorders;  // never destroyed
@@ -271,10 +320,11 @@ Recorder* idle_recorder() {
   if (r.idle.empty()) return nullptr;
   Recorder* reused = r.idle.back();
   r.idle.pop_back();
-  Trace* const open = reused->open;
-  Follower* const follow = reused->follow;
-  *reused = Recorder{};
-  reused->open = open, reused->follow = follow;
+  reused->mode = grad_mode;
+  reused->inference = reused->foreground = false;
+  reused->site = nullptr;
+  reused->cut = false;
+  reused->capture = nullptr, reused->replayed = nullptr;
   return reused;
 }
 }  // namespace
@@ -287,11 +337,44 @@ Recorder& recorder() {
     if (!mine) {
       mine = new Recorder;
       mine->open = new_trace();
+      IdleRecorders& r = idle_recorders();
+      const std::lock_guard hold(r.lock);
+      r.all.push_back(mine);
     }
     at_exit.mine = mine;
     mine->eager = eager_default;
   }
   return *mine;
+}
+void settle_elsewhere(Cell* c) {
+  Recorder& home = *c->home;
+  const Ownership::Claim claim(home.ownership);
+  if (c->deferred.load(std::memory_order_relaxed)) home.flush("another thread");
+}
+bool Recorder::flush_writes_to(const Storage* s) {
+  if (std::find(open->pending.begin(), open->pending.end(), s) == open->pending.end()) return false;
+  flush("another thread");
+  return true;
+}
+void settle_operand(Cell* c) {
+  for (Cell* b = c; b; b = b->base) settle(b);
+  if (!c->value || !c->value->storage->pending.load(std::memory_order_relaxed)) return;
+  const Storage* s = c->value->storage;
+  Recorder& mine = recorder();
+  if (mine.ownership.in_call()) return;  // settled before the call
+  const auto own = uint32_t(std::count(mine.open->pending.begin(), mine.open->pending.end(), s));
+  if (s->pending.load(std::memory_order_relaxed) == own) return;
+  std::vector<Recorder*> others;
+  {
+    IdleRecorders& r = idle_recorders();
+    const std::lock_guard hold(r.lock);
+    others = r.all;
+  }
+  for (Recorder* r : others) {
+    if (r == &mine) continue;
+    const Ownership::Claim claim(r->ownership);
+    r->flush_writes_to(s);
+  }
 }
 uint32_t Recorder::bind(std::initializer_list<uint64_t> words) {
   const uint32_t first = uint32_t(open->args.size());
@@ -393,19 +476,30 @@ bool is_stale(const Trace& t, uint32_t n) {
 }
 }  // namespace
 
-uint32_t Recorder::node_of(Cell* c) {
+// Who uses a tensor that was written through another handle uses its new content: a view of its own tells that from what was
+// saved before the write. The tensor's place in the graph stays where it was.
+uint32_t Recorder::read_anew(Cell* c) {
+  const uint64_t e = c->entered.load(std::memory_order_relaxed);
+  const uint32_t latest = e >> 20 == open->instance ? uint32_t(e & 0xfffff) : c->node;
+  if (!is_stale(*open, latest)) return latest;
+  Call call{.op = Op::detach, .in = {latest, no_node, no_node, no_node}};
+  if (wants_gradient(c)) {  // an expand to the same extents, which gradients pass
+    const Sizes e = open->sizes(latest);
+    call.op = Op::expand, call.attr = e.size();
+    call.arg = bind(e.data(), e.size());
+  }
+  const uint8_t before = mode;
+  mode |= grad_mode;  // whoever is the first to use it
+  const uint32_t now = emit(call);
+  mode = before;
+  c->entered.store(open->instance << 20 | now, std::memory_order_relaxed);
+  return now;
+}
+uint32_t Recorder::node_of(Cell* c, bool anew) {
   if (c->base && root_base(c)->writes != c->seen) refresh(c);
   if (c->deferred) {
     if (c->trace == open) [[likely]] {
-      // Who uses it now uses its new content: a node of its own tells that from what was saved before the write. (Where
-      // gradients are, write_view did that.)
-      if (!eager && !wants_gradient(c) && is_stale(*open, c->node)) {
-        const uint32_t now = emit({.op = Op::detach, .in = {c->node, no_node, no_node, no_node}});
-        open->owner[c->node] = nullptr;
-        c->node = now;
-        open->owner[now] = c;
-      }
-      return c->node;
+      return anew && !eager && !open->written.empty() ? read_anew(c) : c->node;
     }
     throw Error("this tensor is deferred on another thread: call synchronize() there before it is used here");
   }
@@ -414,7 +508,22 @@ uint32_t Recorder::node_of(Cell* c) {
     const uint32_t n = uint32_t(e & 0xfffff);
     if (eager || !c->value || open->version[n] == c->value->storage->version.load(std::memory_order_relaxed)) return n;
   }
-  return enter(c);
+  return eager ? enter(c) : leaf_of(c);
+}
+// The table speaks of addresses: another cell may have come to the place of one that died.
+uint32_t Recorder::leaf_of(Cell* c) {
+  const uint32_t n = open->entered.find(c);
+  if (n != LeafTable::none && c->value && open->value[n] == c->value && open->version[n] == c->value->storage->version.load(std::memory_order_relaxed) &&
+      bool(open->nodes[n].result.flags & wants_grad) == wants_gradient(c)) {
+    const Leaf* l = open->leaf(n);
+    if (!l || (c->flags & gradient_leaf ? l->cell == c : l->trace == c->trace && l->trace_node == c->node)) {
+      c->entered.store(open->instance << 20 | n, std::memory_order_relaxed);
+      return n;
+    }
+  }
+  const uint32_t fresh = enter(c);
+  open->entered.set(c, fresh);
+  return fresh;
 }
 uint32_t Recorder::enter(Cell* c) {
   if (!c->value) value_of(c, "use");  // throws: the tensor is poisoned
@@ -434,6 +543,7 @@ uint32_t Recorder::enter(Cell* c) {
   const uint32_t node = uint32_t(t.nodes.size());
   t.nodes.push_back(n);
   t.value.push_back(nullptr);
+  cut |= v.storage->reachable.load(std::memory_order_relaxed);
   t.owner.push_back(nullptr);
   t.version.push_back(0);
   enter_as(c, node);
@@ -456,16 +566,21 @@ void Recorder::enter_as(Cell* c, uint32_t node) {
 }
 Cell* Recorder::show(uint32_t node) {
   Cell* c = new_cell();
-  c->deferred = true;
+  c->home = this;
+  c->deferred.store(true, std::memory_order_relaxed);
   c->trace = open, c->node = node;
   if (inference) c->flags |= inference_tensor;
   return open->owner[node] = c;
 }
 Var Recorder::finish(uint32_t node) {
   Var v = Var::take(show(node));
-  if (eager) flush("eager");
-  else if (full()) flush("full trace");
+  complete();
   return v;
+}
+void Recorder::complete() {
+  if (eager) flush("eager");
+  else if (cut) flush("memory that the user can reach");
+  else if (full()) flush("full trace");
 }
 Var Recorder::finish_view(uint32_t node, Cell* base) {
   Cell* c = show(node);
@@ -496,7 +611,8 @@ void Recorder::rename(Cell* c, uint32_t node) {
   if (c->deferred) c->trace->owner[c->node] = nullptr;
   else if (c->trace) release(c->trace);
   if (c->value) release(std::exchange(c->value, nullptr));  // the leaf's entry keeps it
-  c->deferred = true;
+  c->home = this;
+  c->deferred.store(true, std::memory_order_relaxed);
   c->trace = open, c->node = node;
   c->entered.store(0, std::memory_order_relaxed);
   open->owner[node] = c;
@@ -520,7 +636,7 @@ void Recorder::write(Cell* target, uint32_t node) {
   }
   const bool grad = (open->nodes[node].result.flags & wants_grad) || wants_gradient(target->base);
   if (!grad) return;
-  const uint32_t base = node_of(target->base);
+  const uint32_t base = node_of(target->base, false);
   // The recipe is bound as arguments: {op | kind << 16, attr, its own arguments}.
   const ViewRecipe& recipe = *target->recipe;
   Call call{.op = Op::write_view, .mode = in_place, .in = {base, node, no_node, no_node}};
@@ -531,7 +647,7 @@ void Recorder::write(Cell* target, uint32_t node) {
 }
 void Recorder::finish_write(Cell* target, uint32_t node) {
   write(target, node);
-  if (eager) flush("eager");
+  complete();
 }
 // The base was written: take the view again.
 void Recorder::refresh(Cell* view) {
@@ -540,7 +656,12 @@ void Recorder::refresh(Cell* view) {
   call.in[0] = in;
   call.mode = 0;
   call.arg = bind(reinterpret_cast<const int64_t*>(view->recipe->args.data()), view->recipe->args.size());
-  rename(view, emit(call));
+  const bool named = call.op == Op::expand && call.kind;
+  const std::vector<uint16_t> names = named ? axis_names(view) : std::vector<uint16_t>();
+  const uint32_t now = append(call);
+  name_axes(*open, now, names);
+  if (follow && follow->following()) follow->settle(*open, now);
+  rename(view, now);
   view->seen = root_base(view)->writes;
 }
 
@@ -566,9 +687,41 @@ void keep_saved(Trace& t, std::vector<bool>& reached) {
 }
 }  // namespace
 
+namespace {
+// Another thread's trace is run here as a deferred one, whatever this thread's mode.
+struct ForAnother {
+  Recorder &mine = recorder();
+  const bool eager = std::exchange(mine.eager, false), foreground = std::exchange(mine.foreground, false);
+  ~ForAnother() { mine.eager = eager, mine.foreground = foreground; }
+};
+}  // namespace
 void Recorder::flush(const char* cause) {
+  if (this != &recorder()) {  // claimed
+    const ForAnother another;
+    return open->nodes.empty() ? void() : run_open(cause);
+  }
+  const Turn turn;
+  if (!open->nodes.empty()) run_open(cause);
+}
+void Recorder::bury_orphans() {
+  std::vector<Cell*> dead;
+  {
+    const std::lock_guard hold(orphans_lock);
+    dead.swap(orphans);
+  }
+  for (Cell* c : dead) {
+    if (c->deferred.load(std::memory_order_relaxed)) {
+      if (Cell*& place = open->owner[c->node]; place == c) place = nullptr;
+      c->trace = nullptr;
+      c->deferred.store(false, std::memory_order_relaxed);
+    }
+    destroy(c);
+  }
+}
+void Recorder::run_open(const char* cause) {
+  bury_orphans();
+  cut = false;
   Trace& t = *open;
-  if (t.nodes.empty()) return;
   t.records = nullptr;
   if (follow) {
     if (eager) follow->stop();
@@ -585,22 +738,25 @@ void Recorder::flush(const char* cause) {
   t.settle();
   bool keep = false;
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    if (t.has_names && t.value[n] && t.nodes[n].call.op != Op::leaf)  // saved ones too: gradients carry the names on
+      for (int i = 0; i < t.value[n]->rank; ++i)
+        if (const uint16_t name = t.name_of(t.nodes[n].result.size[i]); t.value[n]->name[i] != name) t.value[n]->name[i] = name;
     Cell* c = t.owner[n];
     if (!c) continue;
-    c->deferred = false;
     if (!t.value[n]) {
       c->trace = nullptr;
       t.owner[n] = nullptr;
+      c->deferred.store(false, std::memory_order_release);
       continue;
     }
     c->value = t.value[n];
     retain(c->value);
-    if (t.has_names)
-      for (int i = 0; i < c->value->rank; ++i) c->value->name[i] = t.name_of(t.nodes[n].result.size[i]);
     const Node& node = t.nodes[n];
     const bool past = (node.result.flags & wants_grad) && !(node.call.mode & new_leaf);
     if (!past) c->trace = nullptr;
     keep |= past;
+    // Who sees this from another thread sees what is above. (Where the trace is kept, below.)
+    if (!past) c->deferred.store(false, std::memory_order_release);
   }
   args_bound = 0, lists_bound = 0;
   if (!keep) {
@@ -610,7 +766,7 @@ void Recorder::flush(const char* cause) {
   }
   std::vector<bool> reached(t.nodes.size());
   for (uint32_t n = 0; n < t.nodes.size(); ++n)
-    if (Cell* c = t.owner[n]; c && c->trace) reached[n] = true, retain(&t);
+    if (Cell* c = t.owner[n]; c && c->trace) reached[n] = true, retain(&t), c->deferred.store(false, std::memory_order_release);
   keep_saved(t, reached);
   for (Leaf& l : t.leaves) {  // where no gradient goes, nothing is kept alive
     if (reached[l.node]) continue;

@@ -4,17 +4,20 @@
 //   Cell      what handles share: the identity of a tensor {count, its node, its value, gradient, base of a view}
 //   Trace     nodes with their size ids and bound arguments; open (one per thread), or kept: flushed, but a live handle's
 //             gradient can reach it, with the values that its rows save
-//   Recorder  one per thread: the open trace and the modes
+//   Recorder  one per thread: the open trace and the modes. A thread that needs what another has deferred claims that one's
+//             recorder and flushes it (ownership.h)
 //
 // A cell is deferred (trace open, no value), real (value), or real with a past (value, and {trace, node} that says how it
 // was made, for gradients). Start reading at Recorder::emit; gradients are in gradient.cpp.
 #pragma once
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 #include "tracer/op_table.h"
+#include "tracer/ownership.h"
 #include "tracer/value.h"
 #include "tracer/var.h"
 
@@ -25,6 +28,7 @@ struct Trace;
 class Capture;
 class Follower;
 struct FlushRecord;
+struct Recorder;
 
 // How to take a view again after its base was written.
 struct ViewRecipe {
@@ -41,11 +45,12 @@ enum CellFlag : uint8_t { gradient_leaf = 1, inference_tensor = 2 };
 struct Cell {
   std::atomic<uint32_t> refs{1};
   uint8_t flags = 0;
-  bool deferred = false;      // `trace` is open and `node` has no value yet
+  std::atomic<bool> deferred{false};  // `trace` is open and `node` has no value yet
   uint32_t node = 0;          // in `trace`
   Trace* trace = nullptr;     // deferred: not counted (owner[node] points back); else kept: counted
   Value* value = nullptr;     // null while deferred
-  std::atomic<uint64_t> entered{0};  // instance << 20 | node: its leaf in an open trace
+  Recorder* home = nullptr;   // that deferred it last
+  std::atomic<uint64_t> entered{0};  // instance << 20 | node: its leaf in an open trace, or how it is read there since it was written
   Cell* grad = nullptr;
   Cell* base = nullptr;       // of a view
   ViewRecipe* recipe = nullptr;
@@ -55,6 +60,7 @@ struct Cell {
   std::shared_ptr<Hooks> hooks;
 };
 void destroy(Cell* c) noexcept;
+bool try_retain_cell(Cell* c);  // false: its last handle is gone
 
 // One entry of a trace from outside: a real tensor, and where its gradient goes on.
 struct Leaf {
@@ -62,6 +68,21 @@ struct Leaf {
   Cell* cell = nullptr;    // counted: a gradient leaf, where the gradient ends
   Trace* trace = nullptr;  // counted: the kept trace in which the value was made, or null
   uint32_t trace_node = 0;
+};
+
+// The leaves of an open trace by cell. (Cell::entered answers first, but threads that use one tensor overwrite it in turn.)
+class LeafTable {
+ public:
+  static constexpr uint32_t none = ~0u;
+  uint32_t find(const Cell* c) const;
+  void set(const Cell* c, uint32_t node);
+  void clear();
+
+ private:
+  struct Slot { const Cell* cell = nullptr; uint32_t node = 0; };
+  Slot& place(const Cell* c);
+  std::vector<Slot> slots_;
+  size_t used_ = 0;
 };
 
 struct Trace {
@@ -72,11 +93,11 @@ struct Trace {
   std::vector<int64_t> extent;          // by size id
   std::vector<SizeId> parent;           // union-find over size ids
   std::vector<uint8_t> derived;         // by size id: a product, quotient or sum of others: it has no bucket of its own
-  std::vector<uint16_t> name;           // by size id: of the axis, 0 for none
+  std::vector<uint16_t> name;           // by size id, not by its class: of the axis, 0 for none
   bool has_names = false;
   uint32_t joins = 0;
-  struct Join { SizeId child, parent; uint16_t name; };  // name: the parent's before
-  std::vector<Join> joined;             // the latest joins, so that a call that fails can take its own back
+  struct Join { SizeId child, parent; };
+  std::vector<Join> joined;             // in order; a call that fails takes its own back
   uint64_t bytes = 0;                   // of the results so far, as if all were kept
   std::vector<uint64_t> args;           // numbers (bits of a double or int64), extents and other whole numbers
   std::vector<uint32_t> lists;          // operands of list ops
@@ -85,13 +106,14 @@ struct Trace {
   std::vector<Cell*> owner;             // by node: the live cell that shows it (open traces)
   std::vector<uint32_t> written;        // nodes that write in place, in order (open traces)
   std::vector<Leaf> leaves;
+  LeafTable entered;                    // (open traces)
   std::vector<Storage*> pending;        // whose `pending` this trace has raised; a leaf's value holds each
   std::vector<std::pair<uint32_t, std::shared_ptr<Hooks>>> hooks;  // by node where any
   std::vector<std::unique_ptr<FlushRecord>>* records = nullptr;  // during a flush: what is known of such flushes, or null (follow.h)
   std::vector<bool> walked;             // by node: a backward without retain_graph went through
 
   SizeId find(SizeId s) const { while (parent[s] != s) s = parent[s]; return s; }
-  uint16_t name_of(SizeId s) const { return s < 2 ? 0 : name[find(s)]; }
+  uint16_t name_of(SizeId s) const { return s < 2 ? 0 : name[s]; }
   int rank_of(uint32_t n) const { return nodes[n].result.rank; }
   void sizes(uint32_t n, int64_t* out) const {
     const Result& r = nodes[n].result;
@@ -142,12 +164,13 @@ struct Recorder {
   bool eager = true;
   bool inference = false;
   bool foreground = false;        // inside compile(): plans are compiled at once, in the foreground
+  bool cut = false;               // the trace has memory that the user can reach: it is run when the call is complete
   const void* site = nullptr;     // the user's call in progress, set by the outermost public function
 
   // Checks and appends. On an error nothing is left behind, arguments bound for the call included.
   uint32_t emit(const Call& call);
   uint32_t append(const Call& call);  // emit, where the caller changes the node and settles it with `follow`
-  uint32_t node_of(Cell* c);      // in the open trace; a real tensor enters as a leaf at its first use
+  uint32_t node_of(Cell* c, bool anew = true);  // in the open trace; a real tensor enters as a leaf at its first use
   Cell* show(uint32_t node);      // a new cell for a node
   uint32_t bind(std::initializer_list<uint64_t> words);  // appends arguments, returns the first slot
   uint32_t bind(const int64_t* words, size_t count);
@@ -157,10 +180,15 @@ struct Recorder {
   Var finish_view(uint32_t node, Cell* base);
   void finish_write(Cell* target, uint32_t node);  // in place: the cell takes the node
   void flush(const char* cause);
+  void run_open(const char* cause);
+  void bury_orphans();
 
   uint32_t push(const Node& node);
   void begin_following();
+  void complete();
+  uint32_t leaf_of(Cell* c);
   uint32_t enter(Cell* c);
+  uint32_t read_anew(Cell* c);
   void enter_as(Cell* c, uint32_t node);  // c's value is that of node, a leaf that is there
   void touch(uint32_t node, Storage* s, bool writes);  // node shows or writes memory from outside
   void make_view(Cell* c, Cell* base, const ViewRecipe& recipe);
@@ -168,13 +196,40 @@ struct Recorder {
   void write(Cell* target, uint32_t node);
   void rename(Cell* c, uint32_t node);
   bool full() const;
+  bool flush_writes_to(const Storage* s);  // if there are any
   void abandon();                 // after an error: in eager mode nothing is pending
   Follower* follow = nullptr;     // null until something is deferred
   Capture* capture = nullptr;     // see freeze.h
   std::vector<std::unique_ptr<FlushRecord>>* replayed = nullptr;  // the open trace is a recording's: its records
   size_t args_bound = 0, lists_bound = 0;  // arguments and list entries that belong to appended nodes
+  Ownership ownership;
+  std::mutex orphans_lock;
+  std::vector<Cell*> orphans;     // deferred here, and let go by other threads: destroyed after the next flush
 };
 Recorder& recorder();
+// A call of this thread's recorder: no other thread flushes it meanwhile.
+struct Turn {
+  Recorder& r;
+  Turn() : r(recorder()) { r.ownership.enter(); }
+  ~Turn() { r.ownership.leave(); }
+  Turn(const Turn&) = delete;
+};
+// Makes a tensor real that another thread has deferred, and its bases. To be called before a Turn.
+void settle_elsewhere(Cell* c);
+inline void settle(const Cell* c) {
+  if (c->deferred.load(std::memory_order_acquire) && c->home != &recorder()) settle_elsewhere(const_cast<Cell*>(c));
+}
+// Reading a cell: while it is deferred, nobody runs its trace.
+struct Reading {
+  Recorder* r = nullptr;
+  explicit Reading(const Cell* c) {
+    settle(c);
+    if (c->deferred.load(std::memory_order_acquire)) r = &recorder(), r->ownership.enter();
+  }
+  ~Reading() { if (r) r->ownership.leave(); }
+  Reading(const Reading&) = delete;
+};
+void settle_operand(Cell* c);                // as an operand: with its bases, and with writes of its memory that others recorded
 void set_eager_default(bool on);  // the mode in which new threads start
 
 // The upper floor's executor: makes roots real, that is, fills trace.value. Set once, at load.

@@ -101,6 +101,7 @@ Value* new_foreign_value(void* data, Dtype dtype, const int64_t* extents, const 
   const bool empty = std::find(extents, extents + rank, 0) != extents + rank;
   s->data = data, s->bytes = empty ? 0 : size_t(last + 1) * size_of(dtype);
   s->free_foreign = free_foreign, s->context = context, s->foreign = true;
+  s->reachable.store(true, std::memory_order_relaxed);
   Value* v = take<Value>();
   v->dtype = dtype, v->rank = uint8_t(rank);
   v->storage = s, v->offset = 0;

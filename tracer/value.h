@@ -17,6 +17,7 @@ struct Storage {
   void (*free_foreign)(void* context) = nullptr;  // storage that Frit does not own
   void* context = nullptr;
   bool foreign = false;
+  std::atomic<bool> reachable{false};  // the user has a pointer to the bytes: who reads or writes them does so at his call
 };
 
 struct Value {

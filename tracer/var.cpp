@@ -42,9 +42,17 @@ Cell* defined(const Var& v, Op op) {
   return v.cell();
 }
 
+// Before a call is recorded: what other threads have deferred is made real.
+void settle_operands(std::initializer_list<Operand> in) {
+  for (const Operand& o : in)
+    if (o.var && o.var->cell()) settle_operand(o.var->cell());
+}
+
 // One operand, words bound after it.
 Var emit1(Op op, const Var& a, std::initializer_list<uint64_t> words, uint64_t attr = 0, uint8_t kind = 0, bool view = false) {
-  Recorder& r = recorder();
+  settle_operand(defined(a, op));
+  const Turn turn;
+  Recorder& r = turn.r;
   Call call{.op = op, .kind = kind, .attr = attr};
   call.in[0] = r.node_of(defined(a, op));
   call.arg = r.bind(words);
@@ -53,7 +61,8 @@ Var emit1(Op op, const Var& a, std::initializer_list<uint64_t> words, uint64_t a
 }
 Var emit_source(Op op, std::initializer_list<uint64_t> words, const Sizes& extents, Dtype d, uint64_t attr = 0) {
   if (extents.size() > max_rank) throw ShapeError(std::string(op_name(op)) + ": " + std::to_string(extents.size()) + " axes were asked for. At most 8 are supported.");
-  Recorder& r = recorder();
+  const Turn turn;
+  Recorder& r = turn.r;
   Call call{.op = op, .kind = uint8_t(d), .attr = attr | extents.size()};
   call.arg = r.bind(words);
   r.bind(extents.data(), extents.size());
@@ -94,7 +103,9 @@ std::pair<uint64_t, uint64_t> draw_stream() { return {random_seed, random_stream
 void set_random_state(std::pair<uint64_t, uint64_t> state) { random_seed = state.first, random_stream = state.second; }
 
 Var emit_pointwise(Op op, std::initializer_list<Operand> in) {
-  Recorder& r = recorder();
+  settle_operands(in);
+  const Turn turn;
+  Recorder& r = turn.r;
   const OpRow& row_of = row(op);
   if (std::none_of(in.begin(), in.end(), [](const Operand& o) { return o.var; })) {  // numbers alone: the first becomes a tensor
     const Var first = full({}, in.begin()->number, number_dtype(in.begin()->number));
@@ -106,7 +117,10 @@ Var emit_pointwise(Op op, std::initializer_list<Operand> in) {
   return r.finish(r.emit(pointwise_call(r, op, in)));
 }
 Var& emit_pointwise_(Op op, Var& target, std::initializer_list<Operand> rest) {
-  Recorder& r = recorder();
+  settle_operand(defined(target, op));
+  settle_operands(rest);
+  const Turn turn;
+  Recorder& r = turn.r;
   Cell* c = defined(target, op);
   check_writable(c, op_name(op));
   if (row(op).type == TypeRule::rounding && !is_floating(dtype_of(c))) return target;
@@ -124,10 +138,25 @@ Var& emit_pointwise_(Op op, Var& target, std::initializer_list<Operand> rest) {
   return target;
 }
 namespace {
-// Only views do, and what the user gave; a deferred view is judged by the strides that it will have.
+// Only what was expanded does, and what the user gave; a deferred tensor is judged by the strides that it will have.
 bool shows_elements_twice(Cell* c) {
+  const Reading reading(c);
   if (c->value) return overlaps_itself(*c->value);
-  if (!c->base) return false;
+  shape_of(c);  // throws when poisoned
+  const Trace& t = *c->trace;
+  bool can = false;
+  for (uint32_t n = c->node; !can;) {
+    const Call& call = t.nodes[n].call;
+    const RowKind kind = row(call.op).kind;
+    if (call.op == Op::leaf) {
+      can = !t.value[n]->contiguous() && overlaps_itself(*t.value[n]);
+      break;
+    }
+    if (kind != RowKind::view && kind != RowKind::alias && !(call.mode & in_place)) break;
+    can = call.op == Op::expand || call.op == Op::as_strided;
+    n = call.in[0];
+  }
+  if (!can) return false;
   Value v{};
   v.rank = uint8_t(rank_of(c));
   std::copy_n(shape_of(c), v.rank, v.extent);
@@ -146,7 +175,9 @@ void check_writable(Cell* c, const char* op) {
     throw ValueError(std::string(op) + ": several elements of the written tensor share one memory location (it was expanded). Write a clone() instead.");
 }
 Var& copy_(Var& target, const Var& source) {
-  Recorder& r = recorder();
+  settle_operands({target, source});
+  const Turn turn;
+  Recorder& r = turn.r;
   Cell* c = defined(target, Op::copy);
   check_writable(c, "copy_");
   if (source.cell() && is_floating(dtype_of(source)) && is_integral(dtype_of(c))) return copy_(target, convert(source, dtype_of(c)));  // as `copy` converts
@@ -190,7 +221,9 @@ Var transpose(const Var& a, int i, int j) {
 }
 Var expand(const Var& a, const Sizes& extents) {
   if (extents.size() > max_rank) throw ShapeError("expand: " + std::to_string(extents.size()) + " axes were asked for. At most 8 are supported.");
-  Recorder& r = recorder();
+  settle_operands({a});
+  const Turn turn;
+  Recorder& r = turn.r;
   Call call{.op = Op::expand, .attr = extents.size()};
   call.in[0] = r.node_of(defined(a, Op::expand));
   call.arg = r.bind(extents.data(), extents.size());
@@ -234,7 +267,9 @@ Var reshape(const Var& a, const Sizes& wanted, bool copy_allowed) {
   }
   if (!copy_allowed && !view)
     throw ShapeError("view: shape " + text(wanted) + " does not fit the strides of " + text(from) + " (it is not contiguous there). Use reshape(), which copies when it must.");
-  Recorder& r = recorder();
+  settle_operand(c);
+  const Turn turn;
+  Recorder& r = turn.r;
   Call call{.op = Op::reshape, .kind = uint8_t(extents.size()), .attr = reshape_groups(from, extents)};
   call.in[0] = r.node_of(c);
   call.arg = r.bind(extents.data(), extents.size());
@@ -273,7 +308,8 @@ Var as_strided(const Var& a, const Sizes& extents, const Sizes& strides, int64_t
   words.insert(words.end(), strides.begin(), strides.end());
   words.push_back(v.offset);
   words.insert(words.end(), v.stride, v.stride + v.rank);
-  Recorder& r = recorder();
+  const Turn turn;
+  Recorder& r = turn.r;
   Call call{.op = Op::as_strided, .attr = extents.size()};
   call.in[0] = r.node_of(a.cell());
   call.arg = r.bind(words.data(), words.size());
@@ -281,7 +317,9 @@ Var as_strided(const Var& a, const Sizes& extents, const Sizes& strides, int64_t
 }
 
 Var take_view(const Var& base, const ViewRecipe& recipe) {
-  Recorder& r = recorder();
+  settle_operands({base});
+  const Turn turn;
+  Recorder& r = turn.r;
   Call call = recipe.call;
   call.mode = 0;
   call.in[0] = r.node_of(base.cell());
@@ -295,14 +333,18 @@ Var convert(const Var& a, Dtype d) { return dtype_of(a) == d ? a : emit1(Op::cop
 Var reduce(ReduceOp op, const Var& a, uint64_t axes, bool keepdim) { return emit1(Op(op), a, {}, axes, keepdim); }
 Var sum(const Var& a, uint64_t axes, bool keepdim) { return reduce(ReduceOp::sum, a, axes, keepdim); }
 Var matmul(const Var& a, const Var& b) {
-  Recorder& r = recorder();
+  settle_operands({a, b});
+  const Turn turn;
+  Recorder& r = turn.r;
   Call call{.op = Op::matmul};
   call.in[0] = r.node_of(defined(a, Op::matmul)), call.in[1] = r.node_of(defined(b, Op::matmul));
   return r.finish(r.emit(call));
 }
 Var cat(const std::vector<Var>& parts, int axis) {
   if (parts.empty()) throw ValueError("cat: the list of tensors is empty. Give at least one.");
-  Recorder& r = recorder();
+  for (const Var& p : parts) settle_operand(defined(p, Op::cat));
+  const Turn turn;
+  Recorder& r = turn.r;
   std::vector<uint32_t> nodes;
   for (const Var& p : parts) nodes.push_back(r.node_of(defined(p, Op::cat)));
   Call call{.op = Op::cat, .attr = uint64_t(axis)};
@@ -311,7 +353,9 @@ Var cat(const std::vector<Var>& parts, int axis) {
 }
 namespace {
 Var indexed(Op op, int axis, std::initializer_list<const Var*> in, bool write = false) {
-  Recorder& r = recorder();
+  for (const Var* v : in) settle_operand(defined(*v, op));
+  const Turn turn;
+  Recorder& r = turn.r;
   Call call{.op = op, .attr = uint64_t(axis)};
   int k = 0;
   for (const Var* v : in) call.in[k++] = r.node_of(defined(*v, op));

@@ -210,6 +210,7 @@ struct Verifier {
       if (call().op == Op::write_view) recipe();
     }
     require(result().size_end == copy.extent.size(), "the count of size ids is wrong");
+    copy.name.assign(t.name.begin(), t.name.begin() + ptrdiff_t(copy.extent.size()));  // given, not inferred
     require(result().join_end == copy.joins, "the count of joins is wrong");
     copy.nodes.push_back(recorded);
   }

@@ -10,6 +10,7 @@
 #include "frit/autograd.h"
 #include "frit/compile.h"
 #include "frit/einsum.h"
+#include "jit/tiers.h"
 
 namespace frit::testing {
 
@@ -17,19 +18,26 @@ constexpr double inf = std::numeric_limits<double>::infinity(), NaN = std::numer
 using Shape = std::vector<int64_t>;
 using Doubles = std::vector<double>;
 
-// Eager; automatic as first met, and again until it runs compiled; as the body of a compiled function, whose reads split it.
+// Eager; automatic as first met, and again until it runs compiled, with compiles in the background and in the foreground; as the
+// body of a compiled function, whose reads split it, on its first call and later.
 template <class F> void in_each_mode(F f) {
   {
     jit::ModeGuard guard(jit::Mode::eager);
     INFO("eager");
     f();
   }
-  for (int round = 0; round < 3; ++round) {
-    jit::ModeGuard guard(jit::Mode::automatic);
-    INFO("automatic, time " << round);
-    f();
-    synchronize();
-    jit::wait_for_compiles();
+  for (const jit::CompileWhere where : {jit::CompileWhere::background, jit::CompileWhere::foreground}) {
+    const jit::TierSettings before = jit::tier_settings();
+    jit::tier_settings().where = where;
+    jit::forget_plans();
+    for (int round = 0; round < 3; ++round) {
+      jit::ModeGuard guard(jit::Mode::automatic);
+      INFO((where == jit::CompileWhere::background ? "automatic, time " : "automatic, compiled at once, time ") << round);
+      f();
+      synchronize();
+      jit::wait_for_compiles();
+    }
+    jit::tier_settings() = before;
   }
   auto compiled = compile([&] { f(); });
   for (int round = 0; round < 2; ++round) {

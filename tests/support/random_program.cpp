@@ -1,0 +1,917 @@
+// The generator of random programs. It runs the program eagerly while it writes it, so that it knows types, ranks and which
+// tensors want gradients; shapes are kept as dims, so that a statement fits every repetition's extents. Statements are drawn
+// by weight; one that throws here is most often left out. Start at Generator::program.
+#include "tests/support/random_program.h"
+#include <algorithm>
+#include <sstream>
+
+namespace frit::testing {
+
+namespace {
+
+using Dims = std::vector<int>;
+template <class F> struct Named { const char* name; F f; };
+using Unary = Tensor (*)(const Tensor&);
+using UnaryWrite = void (*)(Tensor&);
+using Binary = Tensor (*)(const Tensor&, const Tensor&);
+using BinaryNumber = Tensor (*)(const Tensor&, const Scalar&);
+using NumberBinary = Tensor (*)(const Scalar&, const Tensor&);
+using BinaryWrite = void (*)(Tensor&, const Tensor&);
+using NumberWrite = void (*)(Tensor&, const Scalar&);
+
+const Named<Unary> unary_rows[] = {
+#define UNARY(n, ...) {#n, [](const Tensor& a) { return a.n(); }},
+#include "tracer/ops.def"
+};
+const Named<UnaryWrite> unary_writes[] = {
+#define UNARY(n, ...) {#n "_", [](Tensor& a) { a.n##_(); }},
+#include "tracer/ops.def"
+};
+#define HIDDEN_BINARY(...)
+const Named<Binary> binary_rows[] = {
+#define HIDDEN_BINARY(...)
+#define BINARY(n, ...) {#n, [](const Tensor& a, const Tensor& b) { return a.n(b); }},
+#include "tracer/ops.def"
+};
+const Named<BinaryNumber> binary_number_rows[] = {
+#define HIDDEN_BINARY(...)
+#define BINARY(n, ...) {#n, [](const Tensor& a, const Scalar& b) { return a.n(b); }},
+#include "tracer/ops.def"
+};
+const Named<NumberBinary> number_binary_rows[] = {
+#define HIDDEN_BINARY(...)
+#define BINARY(n, ...) {#n, [](const Scalar& a, const Tensor& b) { return frit::n(a, b); }},
+#include "tracer/ops.def"
+};
+const Named<BinaryWrite> binary_writes[] = {
+#define HIDDEN_BINARY(...)
+#define BINARY(n, ...) {#n "_", [](Tensor& a, const Tensor& b) { a.n##_(b); }},
+#include "tracer/ops.def"
+};
+const Named<NumberWrite> number_writes[] = {
+#define HIDDEN_BINARY(...)
+#define BINARY(n, ...) {#n "_", [](Tensor& a, const Scalar& b) { a.n##_(b); }},
+#include "tracer/ops.def"
+};
+const char* const common_unary[] = {"exp", "tanh", "relu", "neg", "square", "sigmoid", "abs", "sin", "gelu", "sqrt", "sign", "isnan", "floor"};
+const char* const common_binary[] = {"add", "sub", "mul", "add", "mul", "div", "maximum", "minimum", "lt", "ge", "eq"};
+std::string constant(Dtype d) {
+  const std::string n = dtype_name(d);
+  const size_t capitals = n[0] == 'u' || n == "bfloat16" ? 2 : 1;
+  std::string s = "k";
+  for (size_t i = 0; i < n.size(); ++i) s += i < capitals ? char(std::toupper(n[i])) : n[i];
+  return s;
+}
+template <class Rows> size_t row_named(const Rows& rows, const std::string& name) {
+  for (size_t i = 0; i < std::size(rows); ++i)
+    if (rows[i].name == name) return i;
+  return 0;
+}
+
+struct Slot {
+  Dims dims;
+  bool live = true, view = false, kept = false;
+};
+
+class Generator {
+ public:
+  explicit Generator(uint64_t seed) : random_(seed * 0x9e3779b97f4a7c15 + 1) { p_.seed = seed; }
+  TensorProgram program();
+
+ private:
+  using Run = std::function<void(Machine&)>;
+  int64_t below(int64_t n) { return int64_t(random_() % uint64_t(n)); }
+  bool chance(int percent) { return below(100) < percent; }
+  template <class C> auto& pick(const C& c) { return c[size_t(below(int64_t(std::size(c))))]; }
+
+  // ---- dims
+  int dim(Dim d) {
+    p_.dims.push_back(d);
+    m_.enter(0);
+    return int(p_.dims.size() - 1);
+  }
+  int one() { return base_extents; }
+  bool is_one(int d) const { return p_.dims[size_t(d)].kind == Dim::constant && p_.dims[size_t(d)].a == 1; }
+  int any_dim(bool fixed) { return chance(12) ? one() : int(below(fixed ? 2 : base_extents)); }
+  Dims any_dims(bool fixed) {
+    Dims d;
+    for (int64_t r = pick(std::vector<int>{0, 1, 1, 2, 2, 2, 2, 3, 3, 4}); r > 0; --r) d.push_back(any_dim(fixed));
+    return d;
+  }
+  std::string names(const Dims& d) const {
+    std::string s = "{";
+    for (size_t i = 0; i < d.size(); ++i) s += (i ? ", " : "") + (is_one(d[i]) ? "1" : "e" + std::to_string(d[i]));
+    return s + "}";
+  }
+  bool small_enough(const Dims& d) {
+    Machine m;
+    m.program = &p_;
+    for (int r = 0; r < int(p_.extents.size()); ++r) {
+      m.enter(r);
+      int64_t n = 1;
+      for (int64_t e : m.sizes(d)) n *= e;
+      if (n > limit_) return false;
+    }
+    return true;
+  }
+  // b's shape broadcasts to a's (or they broadcast together, when both ways are allowed).
+  static bool fits(const Generator& g, const Dims& to, const Dims& b) {
+    if (b.size() > to.size()) return false;
+    for (size_t i = 0; i < b.size(); ++i)
+      if (const int x = to[to.size() - b.size() + i]; b[i] != x && !g.is_one(b[i])) return false;
+    return true;
+  }
+  bool meet(const Dims& a, const Dims& b, Dims& out) const {
+    out.assign(std::max(a.size(), b.size()), base_extents);
+    for (size_t i = 0; i < out.size(); ++i) {
+      const size_t r = out.size() - 1 - i;
+      const int x = i < a.size() ? a[a.size() - 1 - i] : base_extents, y = i < b.size() ? b[b.size() - 1 - i] : base_extents;
+      if (!is_one(x) && !is_one(y) && x != y) return false;
+      out[r] = is_one(x) ? y : x;
+    }
+    return true;
+  }
+
+  // ---- slots
+  const Tensor& at(int s) const { return m_.slot[size_t(s)]; }
+  template <class F> std::vector<int> slots_where(F wanted) {
+    std::vector<int> r;
+    for (size_t i = 0; i < slots_.size(); ++i)
+      if (slots_[i].live && m_.slot[i].defined() && wanted(int(i))) r.push_back(int(i));
+    return r;
+  }
+  int any_slot() {
+    const std::vector<int> all = slots_where([](int) { return true; });
+    if (all.empty()) return -1;
+    // Recent ones most often, so that chains grow.
+    return chance(60) ? all[all.size() - 1 - size_t(below(std::min<int64_t>(int64_t(all.size()), 4)))] : pick(all);
+  }
+  template <class F> int slot_where(F wanted) {
+    const std::vector<int> all = slots_where(wanted);
+    if (all.empty()) return -1;
+    return chance(50) ? all[all.size() - 1 - size_t(below(std::min<int64_t>(int64_t(all.size()), 3)))] : pick(all);
+  }
+  bool floating(int s) const { return is_floating(at(s).dtype()); }
+  static std::string name(int s) { return "t" + std::to_string(s); }
+  std::string number(Scalar& s) {
+    const int k = int(below(14));
+    const double values[] = {0.5, 2, -1.25, 0.1, 3, -0.0, 0, NAN, INFINITY};
+    std::ostringstream t;
+    if (k < 9) {
+      const double v = k >= 7 && chance(70) ? 0.75 : values[k];
+      s = Scalar(v), t << (std::isnan(v) ? "NAN" : std::isinf(v) ? "INFINITY" : "") ;
+      if (std::isfinite(v)) t << v << (v == double(int64_t(v)) ? ".0" : "");
+    } else if (k < 13) {
+      const int64_t v = below(9) - 3;
+      s = Scalar(v), t << v;
+    } else {
+      s = Scalar(true), t << "true";
+    }
+    return t.str();
+  }
+
+  // ---- statements. Each runs here; what throws is left out, most often.
+  bool add(const std::string& text, std::vector<int> in, Run run) {
+    Instruction i;
+    i.text = text, i.run = std::move(run), i.in = std::move(in);
+    i.once = once_;
+    if (!once_ && !plain_ && chance(6)) i.when = int(below(2));
+    if (p_.gradients && !once_ && no_grad_) i.no_grad = true;
+    m_.instruction = int(p_.instructions.size());
+    bool threw = false;
+    try {
+      if (i.no_grad) {
+        NoGradGuard no_grad;
+        i.run(m_);
+      } else {
+        i.run(m_);
+      }
+    } catch (const Error&) {
+      threw = true;
+    }
+    if (threw && chance(90)) return false;
+    p_.instructions.push_back(std::move(i));
+    p_.skipped.push_back(false);
+    return true;
+  }
+  // A statement with a result in a slot of its own.
+  int make(const Dims& dims, const std::string& text, std::vector<int> in, std::function<Tensor(Machine&)> f, bool view = false) {
+    if (dims.size() > 5 || !small_enough(dims)) return -1;
+    const int s = int(slots_.size());
+    m_.slot.resize(size_t(s) + 1);
+    no_grad_ = p_.gradients && chance(5);
+    const bool kept = add("Tensor " + name(s) + " = " + text + ";", std::move(in), [s, f](Machine& m) { m.slot[size_t(s)] = f(m); });
+    no_grad_ = false;
+    if (!kept) {
+      m_.slot.resize(slots_.size());
+      return -1;
+    }
+    slots_.push_back({dims, true, view, once_});
+    if (!m_.slot[size_t(s)].defined()) {  // it throws here, perhaps not elsewhere
+      slots_.back().live = false;
+      return -1;
+    }
+    check(s, text);
+    return s;
+  }
+  void check(int s, const std::string& text) {  // the dims say what the tensor has
+    if (m_.sizes(slots_[size_t(s)].dims) != at(s).sizes().vec()) throw std::logic_error("random program " + std::to_string(p_.seed) + ": wrong dims for " + text);
+  }
+
+  void input(bool fixed);
+  void unary();
+  void binary();
+  void ternary();
+  void reduce();
+  void rows();
+  void norm();
+  void rename();
+  void optimizer();
+  void train();
+  void product();
+  int view(int of = -1);
+  void shape();
+  void write(int target = -1);
+  void write_view();
+  void index();
+  void write_index();
+  void join();
+  void source();
+  void convert();
+  void backward();
+  void gradient();
+  void update();
+  void hook();
+  void drop();
+  void read();
+
+  std::mt19937_64 random_;
+  TensorProgram p_;
+  Machine m_;
+  std::vector<Shown> shown_;
+  std::vector<Slot> slots_;
+  int64_t limit_ = 4096;
+  int special_ = 0;
+  bool once_ = false, plain_ = false, no_grad_ = false;
+  int optimizers_ = 0;
+  std::vector<Dtype> types_;
+};
+
+// ---- inputs ---------------------------------------------------------------------------------------------------------------
+void Generator::input(bool fixed) {
+  const Dtype d = pick(types_);
+  const Dims dims = any_dims(fixed || once_);
+  const int way = int(below(4)), special = special_;
+  const bool leaf = p_.gradients && is_floating(d) && chance(once_ ? 85 : 45);
+  std::string text = "random_data(seed, " + names(dims) + ", " + constant(d) + (special ? ", /* special: 1 in */ " + std::to_string(special) : ", 0") + ")";
+  if (way < 2) text += ".clone()";
+  if (leaf) text = "Tensor(" + text + ").requires_grad_()";
+  make(dims, text, {}, [=](Machine& m) {
+    Tensor t = random_data(m.data_seed(), m.sizes(dims), d, special);
+    if (way < 2) t = t.clone();
+    if (leaf) t.requires_grad_();
+    else if (way == 1) (void)t.strides();  // real from here on
+    return t;
+  });
+}
+void Generator::source() {
+  const Dims dims = any_dims(false);
+  const Dtype d = pick(types_);
+  const std::string k = ", " + constant(d) + ")";
+  switch (below(6)) {
+    case 0: make(dims, "zeros(" + names(dims) + k, {}, [=](Machine& m) { return zeros(m.sizes(dims), d); }); break;
+    case 1: {
+      Scalar s = 0;
+      const std::string t = number(s);
+      make(dims, "full(" + names(dims) + ", " + t + k, {}, [=](Machine& m) { return full(m.sizes(dims), s, d); });
+      break;
+    }
+    case 2: make(dims, "rand(" + names(dims) + k, {}, [=](Machine& m) { return frit::rand(m.sizes(dims), d); }); break;
+    case 3: make(dims, "randn(" + names(dims) + k, {}, [=](Machine& m) { return randn(m.sizes(dims), d); }); break;
+    case 4: {
+      const int e = any_dim(false);
+      make({e}, "arange(e" + std::to_string(e) + k, {}, [=](Machine& m) { return arange(m.dim[size_t(e)], d); });
+      break;
+    }
+    default: {
+      const int a = any_slot();
+      if (a >= 0) make(slots_[size_t(a)].dims, "ones_like(" + name(a) + ")", {a}, [=](Machine& m) { return ones_like(m.slot[size_t(a)]); });
+    }
+  }
+}
+
+// ---- pointwise --------------------------------------------------------------------------------------------------------------
+void Generator::unary() {
+  const int a = any_slot();
+  if (a < 0) return;
+  const size_t r = chance(75) ? row_named(unary_rows, pick(common_unary)) : size_t(below(int64_t(std::size(unary_rows))));
+  const Unary f = unary_rows[r].f;
+  make(slots_[size_t(a)].dims, name(a) + "." + unary_rows[r].name + "()", {a}, [=](Machine& m) { return f(m.slot[size_t(a)]); });
+}
+void Generator::binary() {
+  const int a = any_slot();
+  if (a < 0) return;
+  const std::string row = chance(80) ? pick(common_binary) : binary_rows[below(int64_t(std::size(binary_rows)))].name;
+  const size_t r = row_named(binary_rows, row);
+  Scalar s = 0;
+  if (chance(30)) {
+    const std::string t = number(s);
+    const bool changes = s.category() == handle::Category::floating && chance(30);  // a captured value that changes
+    const auto value = [=](Machine& m) { return changes ? Scalar(s.to_double() + 0.25 * m.repetition) : s; };
+    const std::string written = changes ? t + " + 0.25 * repetition" : t;
+    if (chance(70)) {
+      const BinaryNumber f = binary_number_rows[r].f;
+      make(slots_[size_t(a)].dims, name(a) + "." + row + "(" + written + ")", {a}, [=](Machine& m) { return f(m.slot[size_t(a)], value(m)); });
+    } else {
+      const NumberBinary f = number_binary_rows[r].f;
+      make(slots_[size_t(a)].dims, "frit::" + row + "(" + written + ", " + name(a) + ")", {a}, [=](Machine& m) { return f(value(m), m.slot[size_t(a)]); });
+    }
+    return;
+  }
+  Dims out;
+  const int b = slot_where([&](int x) { return meet(slots_[size_t(a)].dims, slots_[size_t(x)].dims, out); });
+  if (b < 0 || !meet(slots_[size_t(a)].dims, slots_[size_t(b)].dims, out)) return;
+  const Binary f = binary_rows[r].f;
+  make(out, name(a) + "." + row + "(" + name(b) + ")", {a, b}, [=](Machine& m) { return f(m.slot[size_t(a)], m.slot[size_t(b)]); });
+}
+void Generator::ternary() {
+  const int a = any_slot();
+  if (a < 0) return;
+  Dims ab, out;
+  const auto with = [&](const Dims& d) {
+    Dims unused;
+    return slot_where([&](int x) { return meet(d, slots_[size_t(x)].dims, unused); });
+  };
+  const int b = with(slots_[size_t(a)].dims);
+  if (b < 0 || !meet(slots_[size_t(a)].dims, slots_[size_t(b)].dims, ab)) return;
+  const int c = with(ab);
+  if (c < 0 || !meet(ab, slots_[size_t(c)].dims, out)) return;
+  const std::string list = name(b) + ", " + name(c) + ")";
+  switch (below(5)) {
+    case 0:
+      make(out, "where(" + name(a) + ".gt(0), " + list, {a, b, c}, [=](Machine& m) { return frit::where(m.slot[size_t(a)].gt(0), m.slot[size_t(b)], m.slot[size_t(c)]); });
+      break;
+    case 1: make(out, name(a) + ".lerp(" + list, {a, b, c}, [=](Machine& m) { return m.slot[size_t(a)].lerp(m.slot[size_t(b)], m.slot[size_t(c)]); }); break;
+    case 2: make(out, name(a) + ".addcmul(" + list, {a, b, c}, [=](Machine& m) { return m.slot[size_t(a)].addcmul(m.slot[size_t(b)], m.slot[size_t(c)]); }); break;
+    case 3: make(slots_[size_t(a)].dims, name(a) + ".clamp(-1, 1.5)", {a}, [=](Machine& m) { return m.slot[size_t(a)].clamp(Scalar(-1), Scalar(1.5)); }); break;
+    default: {
+      const double e = pick(std::vector<double>{2, 0.5, 3, -1, 1, 4, 1.7});
+      make(slots_[size_t(a)].dims, name(a) + ".pow(" + std::to_string(e) + ")", {a}, [=](Machine& m) { return m.slot[size_t(a)].pow(Scalar(e)); });
+    }
+  }
+}
+void Generator::convert() {
+  const int a = any_slot();
+  if (a < 0) return;
+  const Dtype d = pick(types_);
+  const Dims& dims = slots_[size_t(a)].dims;
+  if (chance(70)) make(dims, name(a) + ".to(" + constant(d) + ")", {a}, [=](Machine& m) { return m.slot[size_t(a)].to(d); });
+  else if (chance(50)) make(dims, name(a) + ".clone()", {a}, [=](Machine& m) { return m.slot[size_t(a)].clone(); });
+  else make(dims, name(a) + ".contiguous()", {a}, [=](Machine& m) { return m.slot[size_t(a)].contiguous(); });
+}
+
+// ---- reductions, rows, products ---------------------------------------------------------------------------------------------
+void Generator::reduce() {
+  const int a = any_slot();
+  if (a < 0) return;
+  const Dims& from = slots_[size_t(a)].dims;
+  std::vector<int64_t> axes;
+  const bool all = chance(15) || from.empty(), keep = chance(50);
+  Dims out;
+  for (size_t i = 0; i < from.size(); ++i) {
+    const bool reduced = all || chance(45) || (axes.empty() && i + 1 == from.size());
+    if (reduced) axes.push_back(int64_t(i));
+    if (!reduced || keep) out.push_back(reduced ? one() : from[i]);
+  }
+  if (chance(20))
+    for (int64_t& x : axes) x -= int64_t(from.size());
+  std::string list = "{";
+  for (size_t i = 0; i < axes.size(); ++i) list += (i ? ", " : "") + std::to_string(axes[i]);
+  list += std::string("}, ") + (keep ? "true" : "false");
+  const auto go = [&](const char* n, auto f) {
+    make(out, name(a) + "." + n + "(" + list + ")", {a}, [=](Machine& m) { return f(m.slot[size_t(a)], IntArrayRef(axes), keep); });
+  };
+  using T = const Tensor&;
+  switch (below(12)) {
+    case 0: case 1: case 2: go("sum", [](T t, IntArrayRef x, bool k) { return t.sum(x, k); }); break;
+    case 3: case 4: go("mean", [](T t, IntArrayRef x, bool k) { return t.mean(x, k); }); break;
+    case 5: go("amax", [](T t, IntArrayRef x, bool k) { return t.amax(x, k); }); break;
+    case 6: go("amin", [](T t, IntArrayRef x, bool k) { return t.amin(x, k); }); break;
+    case 7: go("any", [](T t, IntArrayRef x, bool k) { return t.any(x, k); }); break;
+    case 8: go("all", [](T t, IntArrayRef x, bool k) { return t.all(x, k); }); break;
+    case 9: go("var", [](T t, IntArrayRef x, bool k) { return t.var(x, false, k); }); break;
+    case 10: go("logsumexp", [](T t, IntArrayRef x, bool k) { return t.logsumexp(x, k); }); break;
+    default: {
+      if (axes.size() != 1) return;
+      const int64_t axis = axes[0];
+      const std::string arg = "(" + std::to_string(axis) + (keep ? ", true)" : ", false)");
+      if (chance(50)) make(out, name(a) + ".prod" + arg, {a}, [=](Machine& m) { return m.slot[size_t(a)].prod(axis, keep); });
+      else make(out, name(a) + ".argmax" + arg, {a}, [=](Machine& m) { return m.slot[size_t(a)].argmax(axis, keep); });
+    }
+  }
+}
+void Generator::rows() {
+  const int a = slot_where([&](int s) { return !slots_[size_t(s)].dims.empty(); });
+  if (a < 0) return;
+  const Dims& d = slots_[size_t(a)].dims;
+  const int64_t axis = chance(65) ? int64_t(d.size()) - 1 : below(int64_t(d.size()));
+  const std::string arg = "(" + std::to_string(axis) + ")";
+  switch (below(7)) {
+    case 0: case 1: make(d, name(a) + ".softmax" + arg, {a}, [=](Machine& m) { return m.slot[size_t(a)].softmax(axis); }); break;
+    case 2: make(d, name(a) + ".log_softmax" + arg, {a}, [=](Machine& m) { return m.slot[size_t(a)].log_softmax(axis); }); break;
+    case 3: make(d, name(a) + ".cumsum" + arg, {a}, [=](Machine& m) { return m.slot[size_t(a)].cumsum(axis); }); break;
+    case 4: make(d, name(a) + ".argsort" + arg, {a}, [=](Machine& m) { return m.slot[size_t(a)].argsort(axis); }); break;
+    case 5: make(d, name(a) + ".flip" + arg, {a}, [=](Machine& m) { return m.slot[size_t(a)].flip({axis}); }); break;
+    default:
+      make(d, "dropout(" + name(a) + ", 0.4, true)", {a}, [=](Machine& m) { return dropout(m.slot[size_t(a)], 0.4, true); });
+  }
+}
+void Generator::norm() {
+  const int a = slot_where([&](int s) { return !slots_[size_t(s)].dims.empty() && floating(s); });
+  if (a < 0) return;
+  const Dims& d = slots_[size_t(a)].dims;
+  const int last = d.back();
+  const int w = slot_where([&](int s) { return slots_[size_t(s)].dims == Dims{last} && at(s).dtype() == at(a).dtype(); });
+  const bool rms = chance(40), weighted = w >= 0 && chance(70);
+  const std::string text = std::string(rms ? "rms_norm(" : "layer_norm(") + name(a) + ", " + names({last}) + (weighted ? ", " + name(w) + ")" : ")");
+  make(d, text, weighted ? std::vector<int>{a, w} : std::vector<int>{a}, [=](Machine& m) {
+    const Tensor weight = weighted ? m.slot[size_t(w)] : Tensor();
+    const std::vector<int64_t> shape{m.dim[size_t(last)]};
+    return rms ? rms_norm(m.slot[size_t(a)], shape, weight) : layer_norm(m.slot[size_t(a)], shape, weight);
+  });
+}
+// Most often an axis has the name of its dim, so that what meets agrees; now and then another.
+void Generator::rename() {
+  const int a = slot_where([&](int s) { return !slots_[size_t(s)].dims.empty(); });
+  if (a < 0) return;
+  const Dims& d = slots_[size_t(a)].dims;
+  std::string text;
+  std::vector<std::string> used;
+  for (int e : d) {
+    std::string n = "axis" + std::to_string(chance(96) ? e : int(below(base_extents)));
+    if (is_one(e) || chance(15) || std::find(used.begin(), used.end(), n) != used.end()) n = "_";
+    else used.push_back(n);
+    text += (text.empty() ? "" : " ") + n;
+  }
+  make(d, "named(" + name(a) + ", \"" + text + "\")", {a}, [=](Machine& m) { return named(m.slot[size_t(a)], text); }, true);
+}
+void Generator::product() {
+  const int a = slot_where([&](int s) { return slots_[size_t(s)].dims.size() >= 2 && floating(s); });
+  if (a < 0) return;
+  const Dims& x = slots_[size_t(a)].dims;
+  const auto inner = [&](const Dims& y, bool turned) { return y[y.size() - (turned ? 1 : 2)] == x.back(); };
+  const bool turned = chance(40);
+  int b = slot_where([&](int s) {
+    const Dims& y = slots_[size_t(s)].dims;
+    return y.size() >= 2 && at(s).dtype() == at(a).dtype() && inner(y, turned) && (y.size() == 2 || x.size() == 2 || Dims(x.begin(), x.end() - 2) == Dims(y.begin(), y.end() - 2));
+  });
+  bool flip_b = turned;
+  if (b < 0) b = a, flip_b = true;
+  const Dims& y = slots_[size_t(b)].dims;
+  Dims out = x.size() >= y.size() ? Dims(x.begin(), x.end() - 2) : Dims(y.begin(), y.end() - 2);
+  out.push_back(x[x.size() - 2]);
+  out.push_back(y[y.size() - (flip_b ? 2 : 1)]);
+  make(out, name(a) + ".matmul(" + name(b) + (flip_b ? ".transpose(-2, -1))" : ")"), {a, b},
+       [=](Machine& m) { return m.slot[size_t(a)].matmul(flip_b ? m.slot[size_t(b)].transpose(-2, -1) : m.slot[size_t(b)]); });
+}
+
+// ---- views ------------------------------------------------------------------------------------------------------------------
+int Generator::view(int of) {
+  const int a = of >= 0 ? of : any_slot();
+  if (a < 0) return -1;
+  const Dims d = slots_[size_t(a)].dims;
+  const int64_t rank = int64_t(d.size());
+  const auto view_of = [&](const Dims& dims, const std::string& text, auto f) {
+    return make(dims, name(a) + text, {a}, [=](Machine& m) { return f(m.slot[size_t(a)], m); }, true);
+  };
+  const int64_t axis = rank ? below(rank) : 0;
+  const std::string x = std::to_string(axis);
+  using T = const Tensor&;
+  switch (rank ? below(13) : 12) {
+    case 0: case 1: case 2: {  // part of an axis
+      const Dim part{Dim::part, d[size_t(axis)], 0, int(below(5)), int(below(4)), int(pick(std::vector<int>{1, 1, 1, 2, 3}))};
+      Dims out = d;
+      out[size_t(axis)] = dim(part);
+      const std::string n = "e" + std::to_string(part.a);
+      return view_of(out, ".slice(" + x + ", " + n + " * " + std::to_string(part.skip_front) + " / 8, " + n + " - " + n + " * " + std::to_string(part.skip_back) + " / 8, " + std::to_string(part.step) + ")",
+                     [=](T t, Machine& m) {
+                       const int64_t e = m.dim[size_t(part.a)];
+                       return t.slice(axis, part_start(e, part.skip_front), e - part_start(e, part.skip_back), part.step);
+                     });
+    }
+    case 3: {
+      const int64_t other = below(rank);
+      Dims out = d;
+      std::swap(out[size_t(axis)], out[size_t(other)]);
+      return view_of(out, ".transpose(" + x + ", " + std::to_string(other) + ")", [=](T t, Machine&) { return t.transpose(axis, other); });
+    }
+    case 4: {
+      std::vector<int64_t> order(static_cast<size_t>(rank));
+      for (int64_t i = 0; i < rank; ++i) order[size_t(i)] = i;
+      std::shuffle(order.begin(), order.end(), random_);
+      Dims out;
+      std::string list;
+      for (int64_t i : order) out.push_back(d[size_t(i)]), list += (list.empty() ? "" : ", ") + std::to_string(i);
+      return view_of(out, ".permute({" + list + "})", [=](T t, Machine&) { return t.permute(order); });
+    }
+    case 5: {  // an index that moves with the repetition
+      Dims out = d;
+      out.erase(out.begin() + axis);
+      const int e = d[size_t(axis)];
+      const int64_t k = below(4);
+      return view_of(out, ".select(" + x + ", (repetition + " + std::to_string(k) + ") % max(e" + std::to_string(e) + ", 1))",
+                     [=](T t, Machine& m) { return t.select(axis, (m.repetition + k) % std::max<int64_t>(m.dim[size_t(e)], 1)); });
+    }
+    case 6: {
+      Dims out = d;
+      const int64_t place = below(rank + 1);
+      out.insert(out.begin() + place, one());
+      return view_of(out, ".unsqueeze(" + std::to_string(place) + ")", [=](T t, Machine&) { return t.unsqueeze(place); });
+    }
+    case 7: {  // unit axes repeat, a new leading axis may come
+      Dims out = d;
+      for (int& e : out)
+        if (is_one(e) && chance(70)) e = any_dim(false);
+      if (chance(30) || out == d) out.insert(out.begin(), any_dim(false));
+      return view_of(out, ".expand(" + names(out) + ")", [=](T t, Machine& m) { return t.expand(m.sizes(out)); });
+    }
+    case 8: case 9: {  // two neighbours become one
+      if (rank < 2) return -1;
+      const int64_t k = below(rank - 1);
+      Dims out = d;
+      out[size_t(k)] = is_one(d[size_t(k)]) ? d[size_t(k + 1)] : is_one(d[size_t(k + 1)]) ? d[size_t(k)] : dim({Dim::product, d[size_t(k)], d[size_t(k + 1)]});
+      out.erase(out.begin() + k + 1);
+      return view_of(out, ".reshape(" + names(out) + ")", [=](T t, Machine& m) { return t.reshape(m.sizes(out)); });
+    }
+    case 10: {  // a product falls apart again
+      for (int64_t k = 0; k < rank; ++k) {
+        const Dim& p = p_.dims[size_t(d[size_t(k)])];
+        if (p.kind != Dim::product) continue;
+        Dims out = d;
+        out[size_t(k)] = p.a;
+        out.insert(out.begin() + k + 1, p.b);
+        return view_of(out, ".view(" + names(out) + ")", [=](T t, Machine& m) { return t.view(m.sizes(out)); });
+      }
+      return -1;
+    }
+    case 11: {
+      const std::vector<int64_t> unit = [&] {
+        std::vector<int64_t> u;
+        for (int64_t i = 0; i < rank; ++i)
+          if (is_one(d[size_t(i)])) u.push_back(i);
+        return u;
+      }();
+      if (unit.empty()) return view_of(d, ".detach()", [](T t, Machine&) { return t.detach(); });
+      const int64_t k = pick(unit);
+      Dims out = d;
+      out.erase(out.begin() + k);
+      return view_of(out, ".squeeze(" + std::to_string(k) + ")", [=](T t, Machine&) { return t.squeeze(k); });
+    }
+    default: return view_of(d, ".detach()", [](T t, Machine&) { return t.detach(); });
+  }
+}
+void Generator::shape() { view(); }
+
+// ---- in place ----------------------------------------------------------------------------------------------------------------
+void Generator::write(int target) {
+  const int a = target >= 0 ? target : slot_where([&](int s) { return !(at(s).requires_grad() && at(s).is_leaf()) || chance(10); });
+  if (a < 0) return;
+  Scalar s = 0;
+  const auto operand = [&] { return slot_where([&](int x) { return fits(*this, slots_[size_t(a)].dims, slots_[size_t(x)].dims); }); };
+  switch (below(8)) {
+    case 0: {
+      const size_t r = chance(70) ? row_named(unary_writes, std::string(pick(common_unary)) + "_") : size_t(below(int64_t(std::size(unary_writes))));
+      const UnaryWrite f = unary_writes[r].f;
+      add(name(a) + "." + unary_writes[r].name + "();", {a}, [=](Machine& m) { f(m.slot[size_t(a)]); });
+      break;
+    }
+    case 1: case 2: {
+      const std::string row = pick(std::vector<const char*>{"add", "mul", "sub", "div", "maximum"});
+      const NumberWrite f = number_writes[row_named(number_writes, row + "_")].f;
+      const std::string t = number(s);
+      add(name(a) + "." + row + "_(" + t + ");", {a}, [=](Machine& m) { f(m.slot[size_t(a)], s); });
+      break;
+    }
+    case 3: case 4: case 5: {
+      const int b = operand();
+      if (b < 0) return;
+      const std::string row = chance(75) ? pick(std::vector<const char*>{"add", "mul", "sub", "add", "minimum"}) : binary_rows[below(int64_t(std::size(binary_rows)))].name;
+      const BinaryWrite f = binary_writes[row_named(binary_writes, row + "_")].f;
+      add(name(a) + "." + row + "_(" + name(b) + ");", {a, b}, [=](Machine& m) { f(m.slot[size_t(a)], m.slot[size_t(b)]); });
+      break;
+    }
+    case 6: {
+      const int b = operand();
+      if (b < 0) return;
+      add(name(a) + ".copy_(" + name(b) + ");", {a, b}, [=](Machine& m) { m.slot[size_t(a)].copy_(m.slot[size_t(b)]); });
+      break;
+    }
+    default: {
+      const std::string t = number(s);
+      if (chance(40)) {
+        add(name(a) + ".fill_(" + t + ");", {a}, [=](Machine& m) { m.slot[size_t(a)].fill_(s); });
+        return;
+      }
+      const int b = operand();
+      if (b < 0) return;
+      add(name(a) + ".masked_fill_(" + name(b) + ".lt(0.25), " + t + ");", {a, b}, [=](Machine& m) { m.slot[size_t(a)].masked_fill_(m.slot[size_t(b)].lt(0.25), s); });
+    }
+  }
+}
+void Generator::write_view() {
+  const int a = slot_where([&](int s) { return !slots_[size_t(s)].dims.empty() && !(at(s).requires_grad() && at(s).is_leaf()); });
+  if (a < 0) return;
+  int v = view(a);
+  if (v >= 0 && chance(25)) v = view(v);
+  if (v < 0) return;
+  if (chance(25)) {  // a view written through another that overlaps it
+    const int w = view(a);
+    if (w >= 0 && fits(*this, slots_[size_t(v)].dims, slots_[size_t(w)].dims)) {
+      add(name(v) + ".copy_(" + name(w) + ");", {v, w}, [=](Machine& m) { m.slot[size_t(v)].copy_(m.slot[size_t(w)]); });
+      p_.view_writes = true;
+      return;
+    }
+  }
+  const size_t before = p_.instructions.size();
+  if (chance(15) && slots_[size_t(a)].dims.size() > 1) {  // a reshape that has to copy, and is read after the write
+    Dims d = slots_[size_t(a)].dims;
+    std::swap(d[0], d[1]);
+    d[0] = is_one(d[0]) ? d[1] : is_one(d[1]) ? d[0] : dim({Dim::product, d[0], d[1]});
+    d.erase(d.begin() + 1);
+    make(d, name(a) + ".transpose(0, 1).reshape(" + names(d) + ")", {a}, [=](Machine& m) { return m.slot[size_t(a)].transpose(0, 1).reshape(m.sizes(d)); });
+  }
+  write(v);
+  p_.view_writes |= p_.instructions.size() > before;
+}
+
+// ---- by index, joined ----------------------------------------------------------------------------------------------------------
+void Generator::index() {
+  const int a = slot_where([&](int s) { return !slots_[size_t(s)].dims.empty(); });
+  if (a < 0) return;
+  Dims d = slots_[size_t(a)].dims;
+  const int64_t axis = below(int64_t(d.size()));
+  const int extent = d[size_t(axis)];
+  const std::string x = std::to_string(axis);
+  const int count = any_dim(false);
+  if (chance(55)) {
+    const int i = make({count}, "random_index(seed, {e" + std::to_string(count) + "}, e" + std::to_string(extent) + ")", {},
+                       [=](Machine& m) { return random_index(m.data_seed(), {m.dim[size_t(count)]}, m.dim[size_t(extent)]); });
+    if (i < 0) return;
+    d[size_t(axis)] = count;
+    make(d, name(a) + ".index_select(" + x + ", " + name(i) + ")", {a, i}, [=](Machine& m) { return m.slot[size_t(a)].index_select(axis, m.slot[size_t(i)]); });
+  } else {
+    d[size_t(axis)] = count;
+    const int i = make(d, "random_index(seed, " + names(d) + ", e" + std::to_string(extent) + ")", {},
+                       [=](Machine& m) { return random_index(m.data_seed(), m.sizes(d), m.dim[size_t(extent)]); });
+    if (i < 0) return;
+    make(d, name(a) + ".gather(" + x + ", " + name(i) + ")", {a, i}, [=](Machine& m) { return m.slot[size_t(a)].gather(axis, m.slot[size_t(i)]); });
+  }
+}
+void Generator::write_index() {
+  const int a = slot_where([&](int s) { return !slots_[size_t(s)].dims.empty() && !(at(s).requires_grad() && at(s).is_leaf()); });
+  if (a < 0) return;
+  const Dims d = slots_[size_t(a)].dims;
+  const int64_t axis = below(int64_t(d.size()));
+  const int extent = d[size_t(axis)];
+  const std::string x = std::to_string(axis);
+  if (chance(30)) {
+    using indexing::Slice;
+    Scalar s = 0;
+    const std::string t = number(s);
+    add(name(a) + ".index_put_({Slice(1, None, 2)}, " + t + ");", {a}, [=](Machine& m) { m.slot[size_t(a)].index_put_({Slice(1, indexing::None, 2)}, s); });
+    p_.view_writes = true;
+    return;
+  }
+  const int source = slot_where([&](int s) { return slots_[size_t(s)].dims == d && at(s).dtype() == at(a).dtype(); });
+  if (source < 0) return;
+  const bool by_rows = chance(40);
+  const Dims shape = by_rows ? Dims{extent} : d;
+  const int i = make(shape, "random_index(seed, " + names(shape) + ", e" + std::to_string(extent) + ")", {},
+                     [=](Machine& m) { return random_index(m.data_seed(), m.sizes(shape), m.dim[size_t(extent)]); });
+  if (i < 0) return;
+  const std::string arg = x + ", " + name(i) + ", " + name(source) + ")";
+  if (by_rows) add(name(a) + ".index_add_(" + arg + ";", {a, i, source}, [=](Machine& m) { m.slot[size_t(a)].index_add_(axis, m.slot[size_t(i)], m.slot[size_t(source)]); });
+  else if (chance(50)) add(name(a) + ".scatter_add_(" + arg + ";", {a, i, source}, [=](Machine& m) { m.slot[size_t(a)].scatter_add_(axis, m.slot[size_t(i)], m.slot[size_t(source)]); });
+  else make(d, name(a) + ".scatter(" + arg, {a, i, source}, [=](Machine& m) { return m.slot[size_t(a)].scatter(axis, m.slot[size_t(i)], m.slot[size_t(source)]); });
+}
+void Generator::join() {
+  const int a = slot_where([&](int s) { return !slots_[size_t(s)].dims.empty(); });
+  if (a < 0) return;
+  Dims d = slots_[size_t(a)].dims;
+  const size_t axis = size_t(below(int64_t(d.size())));
+  const int b = slot_where([&](int s) {
+    const Dims& y = slots_[size_t(s)].dims;
+    if (y.size() != d.size()) return false;
+    for (size_t i = 0; i < d.size(); ++i)
+      if (i != axis && y[i] != d[i]) return false;
+    return true;
+  });
+  if (b < 0) return;
+  if (slots_[size_t(b)].dims == d && chance(40)) {
+    d.insert(d.begin() + ptrdiff_t(axis), dim({Dim::constant, 2}));
+    make(d, "stack({" + name(a) + ", " + name(b) + "}, " + std::to_string(axis) + ")", {a, b}, [=](Machine& m) { return stack({m.slot[size_t(a)], m.slot[size_t(b)]}, int64_t(axis)); });
+    return;
+  }
+  d[axis] = dim({Dim::sum, d[axis], slots_[size_t(b)].dims[axis]});
+  make(d, "cat({" + name(a) + ", " + name(b) + "}, " + std::to_string(axis) + ")", {a, b}, [=](Machine& m) { return cat({m.slot[size_t(a)], m.slot[size_t(b)]}, int64_t(axis)); });
+}
+
+// ---- gradients --------------------------------------------------------------------------------------------------------------
+void Generator::backward() {
+  const int a = slot_where([&](int s) { return at(s).requires_grad(); });
+  if (a < 0) return;
+  const bool retain = chance(35), create = chance(12);
+  const std::string rest = std::string(retain ? ", true" : ", {}") + (create ? ", true);" : ");");
+  if (chance(75)) {
+    add(name(a) + ".sum().backward({}" + rest, {a}, [=](Machine& m) { m.slot[size_t(a)].sum().backward({}, retain ? std::optional<bool>(true) : std::nullopt, create); });
+  } else {
+    add(name(a) + ".backward(ones_like(" + name(a) + ")" + rest, {a},
+        [=](Machine& m) { m.slot[size_t(a)].backward(ones_like(m.slot[size_t(a)]).detach(), retain ? std::optional<bool>(true) : std::nullopt, create); });
+  }
+}
+void Generator::gradient() {
+  const int a = slot_where([&](int s) { return at(s).requires_grad() && !at(s).is_leaf(); });
+  const int x = slot_where([&](int s) { return at(s).requires_grad() && s != a; });
+  if (a < 0 || x < 0) return;
+  const bool retain = chance(50), create = chance(50), square = chance(40);
+  const Dims d = slots_[size_t(x)].dims;
+  make(d, "autograd::grad({" + name(a) + (square ? ".square()" : "") + ".sum()}, {" + name(x) + "}, {}, " + (retain ? "true" : "false") + ", " + (create ? "true" : "false") + ", true)[0]", {a, x}, [=](Machine& m) {
+    const Tensor y = square ? m.slot[size_t(a)].square().sum() : m.slot[size_t(a)].sum();
+    return autograd::grad({y}, {m.slot[size_t(x)]}, {}, retain, create, true)[0];
+  });
+}
+void Generator::update() {
+  const int a = slot_where([&](int s) { return at(s).requires_grad() && at(s).is_leaf(); });
+  if (a < 0) return;
+  switch (below(5)) {
+    case 0: make(slots_[size_t(a)].dims, name(a) + ".grad()", {a}, [=](Machine& m) { return m.slot[size_t(a)].grad(); }); break;
+    case 1: {
+      const bool none = chance(50);
+      add(name(a) + ".zero_grad(" + (none ? "true" : "false") + ");", {a}, [=](Machine& m) { m.slot[size_t(a)].zero_grad(none); });
+      break;
+    }
+    default: {
+      no_grad_ = true;
+      const double rate = 0.0625;
+      if (chance(60))
+        add("if (" + name(a) + ".grad().defined()) " + name(a) + ".sub_(" + name(a) + ".grad() * 0.0625);", {a}, [=](Machine& m) {
+          Tensor& t = m.slot[size_t(a)];
+          if (t.grad().defined()) t.sub_(t.grad() * rate);
+        });
+      else
+        add(name(a) + ".mul_(0.96875);", {a}, [=](Machine& m) { m.slot[size_t(a)].mul_(0.96875); });
+      no_grad_ = false;
+    }
+  }
+}
+// An optimiser over the leaves that live through the repetitions.
+void Generator::optimizer() {
+  std::vector<int> leaves = slots_where([&](int s) { return slots_[size_t(s)].kept && at(s).requires_grad() && at(s).is_leaf(); });
+  if (leaves.empty()) return;
+  const int kind = int(below(4)), which = optimizers_;
+  std::string list;
+  for (int s : leaves) list += (list.empty() ? "" : ", ") + name(s);
+  const char* const made[] = {"SGD({%}, SGDOptions(0.125))", "SGD({%}, SGDOptions(0.125).momentum(0.5).weight_decay(0.25))", "AdamW({%}, AdamWOptions(0.0625))", "Adam({%}, AdamOptions(0.0625).amsgrad(true))"};
+  std::string text = made[kind];
+  text.replace(text.find('%'), 1, list);
+  once_ = plain_ = true;
+  if (add("optim::" + text.insert(text.find('('), " o" + std::to_string(which)) + ";", leaves, [=](Machine& m) {
+        std::vector<Tensor> all;
+        for (int s : leaves) all.push_back(m.slot[size_t(s)]);
+        m.optimizers.resize(size_t(which) + 1);
+        std::shared_ptr<optim::Optimizer>& o = m.optimizers[size_t(which)];
+        if (kind == 0) o = std::make_shared<optim::SGD>(all, optim::SGDOptions(0.125));
+        else if (kind == 1) o = std::make_shared<optim::SGD>(all, optim::SGDOptions(0.125).momentum(0.5).weight_decay(0.25));
+        else if (kind == 2) o = std::make_shared<optim::AdamW>(all, optim::AdamWOptions(0.0625));
+        else o = std::make_shared<optim::Adam>(all, optim::AdamOptions(0.0625).amsgrad(true));
+      }))
+    ++optimizers_;
+  once_ = plain_ = false;
+}
+void Generator::train() {
+  if (!optimizers_) return;
+  const size_t which = size_t(below(optimizers_));
+  const std::string o = "o" + std::to_string(which);
+  if (chance(60)) backward();
+  add(o + ".step();", {}, [=](Machine& m) {
+    if (which < m.optimizers.size() && m.optimizers[which]) m.optimizers[which]->step();
+  });
+  const bool none = chance(70);
+  if (chance(80))
+    add(o + ".zero_grad(" + (none ? "true" : "false") + ");", {}, [=](Machine& m) {
+      if (which < m.optimizers.size() && m.optimizers[which]) m.optimizers[which]->zero_grad(none);
+    });
+}
+void Generator::hook() {
+  const int a = slot_where([&](int s) { return at(s).requires_grad(); });
+  if (a < 0) return;
+  switch (below(3)) {
+    case 0: add(name(a) + ".retain_grad();", {a}, [=](Machine& m) { m.slot[size_t(a)].retain_grad(); }); break;
+    case 1: add(name(a) + ".register_hook([](const Tensor& g) { return g * 0.5; });", {a}, [=](Machine& m) { m.slot[size_t(a)].register_hook([](const Tensor& g) { return g * 0.5; }); }); break;
+    default:
+      add("if (" + name(a) + ".grad().defined()) show(" + name(a) + ".grad());", {a}, [=](Machine& m) {
+        if (const Tensor g = m.slot[size_t(a)].grad(); g.defined()) m.show(g);
+      });
+  }
+}
+
+// ---- handles, reads ------------------------------------------------------------------------------------------------------------
+void Generator::drop() {
+  const int a = slot_where([&](int s) { return !slots_[size_t(s)].kept; });
+  if (a < 0) return;
+  plain_ = true;
+  add(name(a) + " = Tensor();", {a}, [=](Machine& m) { m.slot[size_t(a)] = Tensor(); });
+  plain_ = false;
+  slots_[size_t(a)].live = false;
+}
+void Generator::read() {
+  const int a = any_slot();
+  if (a < 0) return;
+  switch (below(5)) {
+    case 0: add("synchronize();", {}, [](Machine&) { synchronize(); }); break;
+    case 1: add("show(" + name(a) + ".is_contiguous());", {a}, [=](Machine& m) { m.show(m.slot[size_t(a)].is_contiguous() ? "contiguous" : "not contiguous"); }); break;
+    default: add("show(" + name(a) + ");", {a}, [=](Machine& m) { m.show(m.slot[size_t(a)]); });
+  }
+}
+
+TensorProgram Generator::program() {
+  const jit::ModeGuard eager(jit::Mode::eager);
+  const int repetitions = 4 + int(below(3));
+  const std::vector<int64_t> usual{1, 2, 3, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17}, wide{0, 0, 1, 1, 2, 3, 5, 8, 9, 16, 17, 31, 33, 64, 65, 100, 130};
+  // The generator itself runs with four different extents; its first repetition is dropped at the end.
+  p_.extents.push_back({4, 3, 5, 2});
+  const std::vector<int64_t> fixed{chance(3) ? 0 : pick(usual), pick(usual)};
+  while (int(p_.extents.size()) <= repetitions) {
+    std::vector<int64_t> e{fixed[0], fixed[1], pick(wide), pick(wide)};
+    if (p_.extents.size() > 1 && chance(35)) e = p_.extents.back();
+    if (e[0] * e[1] * e[2] * e[3] > 20000) continue;
+    p_.extents.push_back(e);
+  }
+  limit_ = 30000;
+  for (int i = 0; i < base_extents; ++i) p_.dims.push_back({Dim::base, i});
+  p_.dims.push_back({Dim::constant, 1});
+  p_.gradients = chance(55);
+  p_.waits = chance(70);
+  special_ = chance(50) ? int(3 + below(20)) : 0;
+  types_ = {kFloat32, kFloat32, kFloat32};
+  if (chance(35)) types_.push_back(pick(std::vector<Dtype>{kFloat16, kBFloat16, kFloat64}));
+  if (chance(25)) types_.push_back(pick(std::vector<Dtype>{kInt64, kInt32, kBool, kUInt8, kInt8, kInt16}));
+  if (chance(8)) types_ = {kFloat16, kBFloat16, kFloat64, kInt64, kBool, kFloat32, kInt32, kUInt8};
+  if (chance(4)) types_ = {pick(std::vector<Dtype>{kFloat16, kBFloat16, kFloat64})};
+  m_.program = &p_, m_.shown = &shown_;
+  manual_seed(p_.seed);
+  m_.enter(0);
+  once_ = plain_ = true;
+  for (int64_t n = 1 + below(3); n > 0; --n) input(true);
+  p_.kept_slots = int(slots_.size());
+  once_ = plain_ = false;
+  if (p_.gradients && chance(45)) optimizer();
+  for (int64_t n = 1 + below(3); n > 0; --n) input(false);
+  const size_t wanted = p_.instructions.size() + 18 + size_t(below(30));
+  const int reads = int(below(4)), writes = int(below(6)), views = int(below(6)), names = chance(30) ? 3 : 0;
+  struct Choice { int weight; void (Generator::*f)(); };
+  std::vector<Choice> choices = {{14, &Generator::unary}, {18, &Generator::binary}, {4, &Generator::ternary}, {10, &Generator::reduce},
+                                 {6, &Generator::rows}, {2, &Generator::norm}, {names, &Generator::rename}, {4, &Generator::product}, {3 + views, &Generator::shape}, {writes, &Generator::write_view},
+                                 {3, &Generator::index}, {writes / 2, &Generator::write_index}, {3, &Generator::join}, {2, &Generator::source},
+                                 {3, &Generator::convert}, {5, &Generator::drop}, {reads, &Generator::read}};
+  const auto write_any = [](Generator& g) { g.write(); };
+  int total = writes;
+  for (const Choice& c : choices) total += c.weight;
+  const int gradient_weight = p_.gradients ? 10 : 0;
+  for (int tries = 0; p_.instructions.size() < wanted && tries < 400; ++tries) {
+    int64_t k = below(total + gradient_weight);
+    if (k >= total) {
+      switch (below(6)) {
+        case 0: backward(); break;
+        case 1: gradient(); break;
+        case 2: update(); break;
+        case 3: hook(); break;
+        case 4: optimizers_ ? train() : backward(); break;
+        default: write_any(*this);
+      }
+      continue;
+    }
+    for (const Choice& c : choices) {
+      if ((k -= c.weight) < 0) {
+        (this->*c.f)();
+        break;
+      }
+    }
+    if (k >= 0) write_any(*this);
+  }
+  if (p_.gradients) backward(), optimizers_ ? train() : update();
+  plain_ = true;
+  const int shows = int(below(101));  // how many of the results are shown; the others die unread
+  for (size_t s = 0; s < slots_.size(); ++s)
+    if (slots_[s].live && at(int(s)).defined() && (chance(shows) || s + 1 == slots_.size()))
+      add("show(" + name(int(s)) + ");", {int(s)}, [s](Machine& m) { m.show(m.slot[s]); });
+  p_.slots = int(slots_.size());
+  p_.extents.erase(p_.extents.begin());
+  return std::move(p_);
+}
+
+}  // namespace
+
+TensorProgram random_tensor_program(uint64_t seed) { return Generator(seed).program(); }
+
+}  // namespace frit::testing
