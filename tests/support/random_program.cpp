@@ -92,7 +92,10 @@ class Generator {
   }
   int one() { return base_extents; }
   bool is_one(int d) const { return p_.dims[size_t(d)].kind == Dim::constant && p_.dims[size_t(d)].a == 1; }
-  int any_dim(bool fixed) { return chance(12) ? one() : int(below(fixed ? 2 : base_extents)); }
+  int any_dim(bool fixed) {
+    if (chance(12)) return one();
+    return few_dims_ ? (fixed ? 0 : int(2 * below(2))) : int(below(fixed ? 2 : base_extents));
+  }
   Dims any_dims(bool fixed) {
     Dims d;
     for (int64_t r = pick(std::vector<int>{0, 1, 1, 2, 2, 2, 2, 3, 3, 4}); r > 0; --r) d.push_back(any_dim(fixed));
@@ -155,10 +158,10 @@ class Generator {
   static std::string name(int s) { return "t" + std::to_string(s); }
   std::string number(Scalar& s) {
     const int k = int(below(14));
-    const double values[] = {0.5, 2, -1.25, 0.1, 3, -0.0, 0, NAN, INFINITY};
+    const double values[] = {0.5, 2, -1.3, 0.1, 3, -0.0, 0, NAN, INFINITY};
     std::ostringstream t;
     if (k < 9) {
-      const double v = k >= 7 && chance(70) ? 0.75 : values[k];
+      const double v = k >= 7 && chance(70) ? 0.7 : values[k];
       s = Scalar(v), t << (std::isnan(v) ? "NAN" : std::isinf(v) ? "INFINITY" : "") ;
       if (std::isfinite(v)) t << v << (v == double(int64_t(v)) ? ".0" : "");
     } else if (k < 13) {
@@ -253,6 +256,7 @@ class Generator {
   int64_t limit_ = 4096;
   int special_ = 0;
   bool once_ = false, plain_ = false, no_grad_ = false;
+  bool few_dims_ = false;  // so that different axes often have one extent
   int optimizers_ = 0;
   std::vector<Dtype> types_;
 };
@@ -261,16 +265,16 @@ class Generator {
 void Generator::input(bool fixed) {
   const Dtype d = pick(types_);
   const Dims dims = any_dims(fixed || once_);
-  const int way = int(below(4)), special = special_;
+  const int way = int(below(8)), special = special_;
   const bool leaf = p_.gradients && is_floating(d) && chance(once_ ? 85 : 45);
   std::string text = "random_data(seed, " + names(dims) + ", " + constant(d) + (special ? ", /* special: 1 in */ " + std::to_string(special) : ", 0") + ")";
-  if (way < 2) text += ".clone()";
+  if (way) text += ".clone()";  // else the program's own memory, whose ops run at their calls
   if (leaf) text = "Tensor(" + text + ").requires_grad_()";
   make(dims, text, {}, [=](Machine& m) {
     Tensor t = random_data(m.data_seed(), m.sizes(dims), d, special);
-    if (way < 2) t = t.clone();
+    if (way) t = t.clone();
     if (leaf) t.requires_grad_();
-    else if (way == 1) (void)t.strides();  // real from here on
+    else if (way < 4) synchronize();  // real from here on
     return t;
   });
 }
@@ -278,9 +282,9 @@ void Generator::source() {
   const Dims dims = any_dims(false);
   const Dtype d = pick(types_);
   const std::string k = ", " + constant(d) + ")";
-  switch (below(6)) {
+  switch (below(7)) {
     case 0: make(dims, "zeros(" + names(dims) + k, {}, [=](Machine& m) { return zeros(m.sizes(dims), d); }); break;
-    case 1: {
+    case 1: case 5: {
       Scalar s = 0;
       const std::string t = number(s);
       make(dims, "full(" + names(dims) + ", " + t + k, {}, [=](Machine& m) { return full(m.sizes(dims), s, d); });
@@ -621,7 +625,8 @@ void Generator::write(int target) {
 void Generator::write_view() {
   const int a = slot_where([&](int s) { return !slots_[size_t(s)].dims.empty() && !(at(s).requires_grad() && at(s).is_leaf()); });
   if (a < 0) return;
-  int v = view(a);
+  // Without its gradient, in one case of five: what was saved before notices all the same.
+  int v = chance(20) ? make(slots_[size_t(a)].dims, name(a) + ".detach()", {a}, [=](Machine& m) { return m.slot[size_t(a)].detach(); }, true) : view(a);
   if (v >= 0 && chance(25)) v = view(v);
   if (v < 0) return;
   if (chance(25)) {  // a view written through another that overlaps it
@@ -851,6 +856,7 @@ TensorProgram Generator::program() {
   for (int i = 0; i < base_extents; ++i) p_.dims.push_back({Dim::base, i});
   p_.dims.push_back({Dim::constant, 1});
   p_.gradients = chance(55);
+  few_dims_ = chance(35);
   p_.waits = chance(70);
   special_ = chance(50) ? int(3 + below(20)) : 0;
   types_ = {kFloat32, kFloat32, kFloat32};
@@ -872,8 +878,12 @@ TensorProgram Generator::program() {
   struct Choice { int weight; void (Generator::*f)(); };
   std::vector<Choice> choices = {{14, &Generator::unary}, {18, &Generator::binary}, {4, &Generator::ternary}, {10, &Generator::reduce},
                                  {6, &Generator::rows}, {2, &Generator::norm}, {names, &Generator::rename}, {4, &Generator::product}, {3 + views, &Generator::shape}, {writes, &Generator::write_view},
-                                 {3, &Generator::index}, {writes / 2, &Generator::write_index}, {3, &Generator::join}, {2, &Generator::source},
+                                 {3, &Generator::index}, {writes / 2, &Generator::write_index}, {3, &Generator::join}, {4, &Generator::source},
                                  {3, &Generator::convert}, {5, &Generator::drop}, {reads, &Generator::read}};
+  // Each program has its own taste: some kinds of statement not at all, some much more often. What needs several of one kind to go
+  // wrong is found sooner so.
+  for (Choice& c : choices) c.weight *= pick(std::vector<int>{0, 1, 1, 1, 4});
+  choices[1].weight += 4;
   const auto write_any = [](Generator& g) { g.write(); };
   int total = writes;
   for (const Choice& c : choices) total += c.weight;
