@@ -22,6 +22,11 @@ frit_need(FRIT_XXHASH_INCLUDE "xxHash (libxxhash-dev)")
 add_library(frit_xxhash INTERFACE)  # used as a header: XXH_INLINE_ALL
 target_include_directories(frit_xxhash SYSTEM INTERFACE ${FRIT_XXHASH_INCLUDE})
 
+# Optional: files and lines of calls. It comes with GCC; without it they are given as symbols.
+set(CMAKE_REQUIRED_LIBRARIES backtrace)
+check_cxx_source_compiles("#include <backtrace.h>\nint main() { return backtrace_create_state(nullptr, 1, nullptr, nullptr) == nullptr; }" FRIT_HAS_LIBBACKTRACE)
+unset(CMAKE_REQUIRED_LIBRARIES)
+
 # CUDA is optional: one of two files says whether NVRTC is there. Its header is needed to build; the library is opened at the
 # first use, where the toolkit has it or where the system finds it.
 find_package(CUDAToolkit QUIET)

@@ -17,7 +17,8 @@ endif()
 
 add_library(frit_options INTERFACE)
 # A multiply and an add stay two roundings; calls between floors and thread-local variables cost one instruction.
-target_compile_options(frit_options INTERFACE -ffp-contract=off -fno-plt -ftls-model=initial-exec -Wall -Wextra)
+# The frame pointers lead from a recorded op to the user's call of it (runtime/source_line.cpp).
+target_compile_options(frit_options INTERFACE -fno-omit-frame-pointer -ffp-contract=off -fno-plt -ftls-model=initial-exec -Wall -Wextra)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(frit_options INTERFACE -fno-semantic-interposition)
 endif()

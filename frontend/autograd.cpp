@@ -6,6 +6,7 @@
 #include "runtime/buffer.h"
 #include "runtime/error.h"
 #include "runtime/settings.h"
+#include "tracer/checkpoint.h"
 #include "tracer/gradient.h"
 
 namespace frit {
@@ -131,6 +132,23 @@ std::pair<Tensor, variable_list> hvp(const TensorFunction& f, const variable_lis
     if (!h[i].defined()) h[i] = zeros_like(in[i]);
   return {y, h};
 }
+
+variable_list checkpoint(const TensorFunction& f, const variable_list& inputs) {
+  return tensors(tracer::checkpoint([f](const std::vector<Var>& in) { return vars(f(tensors(in))); }, vars(inputs)));
+}
+
+// ---- anomalies ----------------------------------------------------------------------------------------------------------------
+bool AnomalyMode::is_enabled() { return tracer::recorder().anomaly.on; }
+bool AnomalyMode::should_check_nan() { return tracer::recorder().anomaly.check_nan; }
+void AnomalyMode::set_enabled(bool enabled, bool check_nan) {
+  tracer::Recorder& r = tracer::recorder();
+  if (enabled && !r.anomaly.on) r.flush("DetectAnomalyGuard");  // what came before is not watched
+  r.anomaly = {.on = enabled, .check_nan = enabled && check_nan};
+}
+DetectAnomalyGuard::DetectAnomalyGuard(bool check_nan) : on_(AnomalyMode::is_enabled()), check_nan_(AnomalyMode::should_check_nan()) {
+  AnomalyMode::set_enabled(true, check_nan);
+}
+DetectAnomalyGuard::~DetectAnomalyGuard() { tracer::recorder().anomaly = {.on = on_, .check_nan = check_nan_}; }
 
 // ---- gradcheck -------------------------------------------------------------------------------------------------------------
 namespace {

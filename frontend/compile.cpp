@@ -10,6 +10,7 @@
 #include "jit/history.h"
 #include "jit/tiers.h"
 #include "runtime/error.h"
+#include "runtime/source_line.h"
 #include "runtime/stats.h"
 
 namespace frit {
@@ -116,12 +117,12 @@ Stats stats() {
 }
 std::vector<RecompileRecord> recompiles() {
   std::vector<RecompileRecord> r;
-  for (const Recompile& x : recompile_history()) r.push_back({x.reason});
+  for (const Recompile& x : recompile_history()) r.push_back({x.reason, source_line(x.site)});
   return r;
 }
 std::vector<FlushRecord> flushes() {
   std::vector<FlushRecord> r;
-  for (const auto& x : flush_history()) r.push_back({x.cause, x.ops, x.tier});
+  for (const auto& x : flush_history()) r.push_back({x.cause, x.ops, x.tier, source_line(x.site)});
   return r;
 }
 void record_history(int64_t launches) {

@@ -103,6 +103,19 @@ Tensor tril_indices(int64_t rows, int64_t columns, int64_t offset, const TensorO
     for (int64_t j = 0; j < columns && j <= i + offset; ++j) r.push_back(i), c.push_back(j);
   return stack({tensor(r, kInt64), tensor(c, kInt64)}).to(o.dtype_.value_or(kInt64));
 }
+Tensor bincount(const Tensor& a, const Tensor& weights, int64_t minlength) {
+  cell_of(a, "bincount");
+  if (!is_integral(a.dtype()) && a.dtype() != kBool) throw DtypeError(std::string("bincount: the tensor holds ") + dtype_name(a.dtype()) + ". Convert it with to(kInt64).");
+  if (a.dim() != 1) throw ShapeError("bincount: the tensor has shape " + shape_text(a.sizes()) + ". Give one axis, with flatten().");
+  if (minlength < 0) throw ValueError("bincount: minlength is " + std::to_string(minlength) + ". Give 0 or more.");
+  if (weights.defined() && weights.sizes() != a.sizes())
+    throw ShapeError("bincount: the weights have shape " + shape_text(weights.sizes()) + ", the numbers " + shape_text(a.sizes()) + ". Their shapes must be equal.");
+  const Tensor index = a.to(kInt64);
+  const int64_t lowest = a.numel() ? index.min().item<int64_t>() : 0, highest = a.numel() ? index.max().item<int64_t>() : -1;
+  if (lowest < 0) throw ValueError("bincount: the number " + std::to_string(lowest) + " is negative. Give numbers from 0.");
+  const Tensor counted = !weights.defined() ? ones_like(index) : weights.dtype() == kFloat32 ? weights : weights.to(kFloat64);
+  return zeros({std::max(highest + 1, minlength)}, counted.dtype()).index_add_(0, index, counted);
+}
 Tensor one_hot(const Tensor& classes, int64_t count) {
   if (!is_integral(classes.dtype())) throw DtypeError(std::string("one_hot: the classes have type ") + dtype_name(classes.dtype()) + ". Convert with to(kInt64).");
   if (classes.numel() && classes.min().item<int64_t>() < 0) throw ValueError("one_hot: a class is negative. Classes count from 0.");
@@ -203,6 +216,7 @@ Tensor cat(const TensorList& parts, int64_t axis) {
   return tracer::cat(given, wrap_axis(axis, std::max<int64_t>(rank, 1), "cat"));
 }
 Tensor stack(const TensorList& parts, int64_t axis) {
+  const UserCall call("stack", {});
   if (parts.empty()) throw ValueError("stack: the list of tensors is empty. Give at least one.");
   TensorList with_axis;
   const int a = wrap_axis(axis, parts[0].dim(), "stack", true);

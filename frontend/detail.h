@@ -2,10 +2,12 @@
 #pragma once
 #include "frit/functions.h"
 #include "tracer/trace.h"
+#include "tracer/user_call.h"
 
 namespace frit::detail {
 
 using handle::Var;
+using tracer::UserCall;
 using tracer::Sizes;
 
 tracer::Cell* cell_of(const Tensor& t, const char* op);    // throws ValueError when undefined

@@ -133,8 +133,12 @@ Tensor take_along(const Tensor& t, int axis, const Tensor& index) {
 }  // namespace
 
 Tensor Tensor::operator[](const Tensor& i) const { return index({TensorIndex(i)}); }
-Tensor Tensor::index(std::initializer_list<TensorIndex> at) const { return index(std::vector<TensorIndex>(at)); }
+Tensor Tensor::index(std::initializer_list<TensorIndex> at) const {
+  const UserCall call("index", {this});
+  return index(std::vector<TensorIndex>(at));
+}
 Tensor Tensor::index(const std::vector<TensorIndex>& at) const {
+  const UserCall call("index", {this});
   cell_of(*this, "index");
   const Indexed r = basic_index(*this, at);
   if (!r.any()) return r.view.is_same(*this) ? r.view.view(sizes()) : r.view;
@@ -146,11 +150,16 @@ Tensor Tensor::index(const std::vector<TensorIndex>& at) const {
   e.insert(e.begin() + f.axis, inner.begin(), inner.end());
   return taken.reshape(e);
 }
-Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> at, const Tensor& v) { return index_put_(std::vector<TensorIndex>(at), v); }
+Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> at, const Tensor& v) {
+  const UserCall call("index_put_", {this, &v});
+  return index_put_(std::vector<TensorIndex>(at), v);
+}
 Tensor& Tensor::index_put_(std::initializer_list<TensorIndex> at, const Scalar& v) {
+  const UserCall call("index_put_", {this});
   return index_put_(std::vector<TensorIndex>(at), Tensor(tracer::full({}, v, dtype())));
 }
 Tensor& Tensor::index_put_(const std::vector<TensorIndex>& at, const Tensor& v) {
+  const UserCall call("index_put_", {this, &v});
   cell_of(*this, "index_put_"), cell_of(v, "index_put_");
   Indexed r = basic_index(*this, at);
   if (!r.any()) {
@@ -177,6 +186,7 @@ Tensor& Tensor::index_put_(const std::vector<TensorIndex>& at, const Tensor& v) 
 }
 
 Tensor Tensor::index_select(int64_t axis, const Tensor& i) const {
+  const UserCall call("index_select", {this, &i});
   if (i.dim() > 1) throw ShapeError("index_select: the index has shape " + shape_text(i.sizes()) + ". A list is needed; use gather or index.");
   if (dim() == 0) return gather(0, i.reshape({}));
   return take_along(*this, wrap_axis(axis, dim(), "index_select"), i);
@@ -205,17 +215,29 @@ Tensor add_index(int axis, const Tensor& i, const Tensor& source) {
 }
 }  // namespace
 Tensor Tensor::index_add(int64_t axis, const Tensor& i, const Tensor& source) const {
+  const UserCall call("index_add", {this, &i, &source});
   const int a = wrap_axis(axis, dim(), "index_add");
   return scatter_add(a, add_index(a, i, source), source);
 }
 Tensor& Tensor::index_add_(int64_t axis, const Tensor& i, const Tensor& source) {
+  const UserCall call("index_add_", {this, &i, &source});
   const int a = wrap_axis(axis, dim(), "index_add_");
   return scatter_add_(a, add_index(a, i, source), source);
 }
-Tensor Tensor::masked_fill(const Tensor& mask, const Scalar& v) const { return frit::where(mask, v, *this).to(dtype()); }
-Tensor Tensor::masked_fill(const Tensor& mask, const Tensor& v) const { return frit::where(mask, v.to(dtype()), *this); }
-Tensor& Tensor::masked_fill_(const Tensor& mask, const Scalar& v) { return copy_(masked_fill(mask, v)); }
+Tensor Tensor::masked_fill(const Tensor& mask, const Scalar& v) const {
+  const UserCall call("masked_fill", {this, &mask});
+  return frit::where(mask, v, *this).to(dtype());
+}
+Tensor Tensor::masked_fill(const Tensor& mask, const Tensor& v) const {
+  const UserCall call("masked_fill", {this, &mask, &v});
+  return frit::where(mask, v.to(dtype()), *this);
+}
+Tensor& Tensor::masked_fill_(const Tensor& mask, const Scalar& v) {
+  const UserCall call("masked_fill_", {this, &mask});
+  return copy_(masked_fill(mask, v));
+}
 Tensor Tensor::masked_select(const Tensor& mask) const {
+  const UserCall call("masked_select", {this, &mask});
   if (mask.dtype() != kBool) throw DtypeError(std::string("masked_select: the mask has type ") + dtype_name(mask.dtype()) + ". Use a boolean mask.");
   const int64_t rank = std::max(dim(), mask.dim());
   Sizes e;
@@ -227,7 +249,10 @@ Tensor Tensor::masked_select(const Tensor& mask) const {
   const Tensor at = mask.expand(e).reshape({-1}).nonzero().reshape({-1});
   return expand(e).reshape({-1}).index_select(0, at);
 }
-Tensor Tensor::take(const Tensor& i) const { return reshape({numel()}).gather(0, i.reshape({i.numel()})).reshape(i.sizes()); }
+Tensor Tensor::take(const Tensor& i) const {
+  const UserCall call("take", {this, &i});
+  return reshape({numel()}).gather(0, i.reshape({i.numel()})).reshape(i.sizes());
+}
 // The result's shape depends on values: the tensor is read.
 Tensor Tensor::nonzero() const {
   const Tensor flags = ne(Scalar(0)).contiguous();

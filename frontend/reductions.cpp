@@ -36,18 +36,27 @@ Tensor Tensor::sum(std::optional<Dtype> type) const { return sum(std::nullopt, f
 Tensor Tensor::sum(OptionalIntArrayRef axes, bool keepdim, std::optional<Dtype> type) const {
   return typed(reduced(ReduceOp::sum, typed(*this, type), axes, keepdim, "sum"), type);
 }
-Tensor Tensor::mean(std::optional<Dtype> type) const { return mean(std::nullopt, false, type); }
+Tensor Tensor::mean(std::optional<Dtype> type) const {
+  const UserCall call("mean", {this});
+  return mean(std::nullopt, false, type);
+}
 Tensor Tensor::mean(OptionalIntArrayRef axes, bool keepdim, std::optional<Dtype> type) const {
+  const UserCall call("mean", {this});
   const Tensor t = typed(*this, type);
   need_floating(t, "mean");
   if (is_half(t.dtype())) return t.to(kFloat32).mean(axes, keepdim).to(t.dtype());
   return t.sum(axes, keepdim).div(Scalar(double(count_of(t, axis_mask(axes, t.dim(), "mean")))));
 }
-Tensor Tensor::nansum() const { return nansum(std::nullopt); }
+Tensor Tensor::nansum() const {
+  const UserCall call("nansum", {this});
+  return nansum(std::nullopt);
+}
 Tensor Tensor::nansum(OptionalIntArrayRef axes, bool keepdim, std::optional<Dtype> type) const {
+  const UserCall call("nansum", {this});
   return is_floating_point() ? frit::where(isnan(), Scalar(0), *this).sum(axes, keepdim, type) : sum(axes, keepdim, type);
 }
 Tensor Tensor::nanmean(OptionalIntArrayRef axes, bool keepdim, std::optional<Dtype> type) const {
+  const UserCall call("nanmean", {this});
   need_floating(*this, "nanmean");
   return nansum(axes, keepdim, type).div(isnan().logical_not().sum(axes, keepdim));
 }
@@ -55,8 +64,14 @@ Tensor Tensor::prod(std::optional<Dtype> type) const { return typed(reduced(Redu
 Tensor Tensor::prod(int64_t axis, bool keepdim, std::optional<Dtype> type) const { return typed(reduced(ReduceOp::prod, typed(*this, type), IntArrayRef(axis), keepdim, "prod"), type); }
 Tensor Tensor::amax(IntArrayRef axes, bool keepdim) const { return reduced(ReduceOp::amax, *this, axes, keepdim, "amax"); }
 Tensor Tensor::amin(IntArrayRef axes, bool keepdim) const { return reduced(ReduceOp::amin, *this, axes, keepdim, "amin"); }
-Tensor Tensor::max() const { return reduced(ReduceOp::amax, *this, std::nullopt, false, "max"); }
-Tensor Tensor::min() const { return reduced(ReduceOp::amin, *this, std::nullopt, false, "min"); }
+Tensor Tensor::max() const {
+  const UserCall call("max", {this});
+  return reduced(ReduceOp::amax, *this, std::nullopt, false, "max");
+}
+Tensor Tensor::min() const {
+  const UserCall call("min", {this});
+  return reduced(ReduceOp::amin, *this, std::nullopt, false, "min");
+}
 namespace {
 // The values are those at the indices, so that gradients go to one element each, as in LibTorch.
 std::tuple<Tensor, Tensor> extreme_with_index(const Tensor& t, ReduceOp op, int64_t axis, bool keepdim, const char* name) {
@@ -66,10 +81,22 @@ std::tuple<Tensor, Tensor> extreme_with_index(const Tensor& t, ReduceOp op, int6
   return keepdim ? std::tuple{value, index} : std::tuple{value.squeeze(a), index.squeeze(a)};
 }
 }  // namespace
-std::tuple<Tensor, Tensor> Tensor::max(int64_t axis, bool keepdim) const { return extreme_with_index(*this, ReduceOp::argmax, axis, keepdim, "max"); }
-std::tuple<Tensor, Tensor> Tensor::min(int64_t axis, bool keepdim) const { return extreme_with_index(*this, ReduceOp::argmin, axis, keepdim, "min"); }
-Tensor Tensor::argmax(std::optional<int64_t> axis, bool keepdim) const { return nothing_means_all(*this, ReduceOp::argmax, axis, keepdim, "argmax"); }
-Tensor Tensor::argmin(std::optional<int64_t> axis, bool keepdim) const { return nothing_means_all(*this, ReduceOp::argmin, axis, keepdim, "argmin"); }
+std::tuple<Tensor, Tensor> Tensor::max(int64_t axis, bool keepdim) const {
+  const UserCall call("max", {this});
+  return extreme_with_index(*this, ReduceOp::argmax, axis, keepdim, "max");
+}
+std::tuple<Tensor, Tensor> Tensor::min(int64_t axis, bool keepdim) const {
+  const UserCall call("min", {this});
+  return extreme_with_index(*this, ReduceOp::argmin, axis, keepdim, "min");
+}
+Tensor Tensor::argmax(std::optional<int64_t> axis, bool keepdim) const {
+  const UserCall call("argmax", {this});
+  return nothing_means_all(*this, ReduceOp::argmax, axis, keepdim, "argmax");
+}
+Tensor Tensor::argmin(std::optional<int64_t> axis, bool keepdim) const {
+  const UserCall call("argmin", {this});
+  return nothing_means_all(*this, ReduceOp::argmin, axis, keepdim, "argmin");
+}
 Tensor Tensor::any() const { return nothing_means_all(*this, ReduceOp::any, std::nullopt, false, "any"); }
 Tensor Tensor::any(int64_t axis, bool keepdim) const { return nothing_means_all(*this, ReduceOp::any, axis, keepdim, "any"); }
 Tensor Tensor::any(OptionalIntArrayRef axes, bool keepdim) const { return reduced(ReduceOp::any, *this, axes, keepdim, "any"); }
@@ -103,20 +130,24 @@ Tensor std_of(const Tensor& t, OptionalIntArrayRef axes, double correction, bool
 }
 double correction_of(const std::optional<Scalar>& c) { return c ? c->to_double() : 1; }
 }  // namespace
-Tensor Tensor::var(bool unbiased) const { return var_of(*this, std::nullopt, unbiased, false); }
-Tensor Tensor::var(OptionalIntArrayRef axes, bool unbiased, bool keepdim) const { return var_of(*this, axes, unbiased, keepdim); }
-Tensor Tensor::var(OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim) const { return var_of(*this, axes, correction_of(correction), keepdim); }
-Tensor Tensor::std(bool unbiased) const { return std_of(*this, std::nullopt, unbiased, false); }
-Tensor Tensor::std(OptionalIntArrayRef axes, bool unbiased, bool keepdim) const { return std_of(*this, axes, unbiased, keepdim); }
-Tensor Tensor::std(OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim) const { return std_of(*this, axes, correction_of(correction), keepdim); }
-std::tuple<Tensor, Tensor> var_mean(const Tensor& a, bool unbiased) { return var_mean(a, std::nullopt, unbiased); }
-std::tuple<Tensor, Tensor> var_mean(const Tensor& a, OptionalIntArrayRef axes, bool unbiased, bool keepdim) { return {a.var(axes, unbiased, keepdim), a.mean(axes, keepdim)}; }
-std::tuple<Tensor, Tensor> std_mean(const Tensor& a, bool unbiased) { return std_mean(a, std::nullopt, unbiased); }
-std::tuple<Tensor, Tensor> std_mean(const Tensor& a, OptionalIntArrayRef axes, bool unbiased, bool keepdim) { return {a.std(axes, unbiased, keepdim), a.mean(axes, keepdim)}; }
+Tensor Tensor::var(OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim) const {
+  const UserCall call("var", {this});
+  return var_of(*this, axes, correction_of(correction), keepdim);
+}
+Tensor Tensor::std(OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim) const {
+  const UserCall call("std", {this});
+  return std_of(*this, axes, correction_of(correction), keepdim);
+}
+std::tuple<Tensor, Tensor> var_mean(const Tensor& a, OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim) { return {a.var(axes, correction, keepdim), a.mean(axes, keepdim)}; }
+std::tuple<Tensor, Tensor> std_mean(const Tensor& a, OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim) { return {a.std(axes, correction, keepdim), a.mean(axes, keepdim)}; }
 
 // ---- norms ---------------------------------------------------------------------------------------------------------------
-Tensor Tensor::norm(const Scalar& p) const { return norm(p, {}, false); }
+Tensor Tensor::norm(const Scalar& p) const {
+  const UserCall call("norm", {this});
+  return norm(p, {}, false);
+}
 Tensor Tensor::norm(const std::optional<Scalar>& p, IntArrayRef axes, bool keepdim, std::optional<Dtype> type) const {
+  const UserCall call("norm", {this});
   const Tensor t = typed(*this, type);
   need_floating(t, "norm");
   if (is_half(t.dtype())) return t.to(kFloat32).norm(p, axes, keepdim).to(t.dtype());
@@ -143,19 +174,26 @@ Tensor row_maximum(const Tensor& t, IntArrayRef axes) {
 }
 }  // namespace
 Tensor Tensor::logsumexp(IntArrayRef axes, bool keepdim) const {
-  need_floating(*this, "logsumexp");
+  const UserCall call("logsumexp", {this});
+  cell_of(*this, "logsumexp");
+  if (!is_floating_point()) return to(kFloat32).logsumexp(axes, keepdim);
+  if (is_half(dtype())) return to(kFloat32).logsumexp(axes, keepdim).to(dtype());
+  const uint64_t mask = axis_mask(axes, dim(), "logsumexp");
   if (dim() == 0) return clone();
+  bool nothing = false;
+  Sizes e;
+  for (int64_t i = 0; i < dim(); ++i) {
+    if (!(mask >> i & 1)) e.push_back(sizes()[i]);
+    else nothing |= sizes()[i] == 0;
+  }
+  if (nothing) return exp().sum(axes, keepdim).log();  // of no elements: minus infinity
   const Tensor high = row_maximum(*this, axes), safe = frit::where(high.isfinite(), high, Scalar(0));
   const Tensor total = sub(safe).exp().sum(axes, true).log().add(safe);
-  if (keepdim) return total;
-  Sizes e;
-  const uint64_t mask = axis_mask(axes, dim(), "logsumexp");
-  for (int64_t i = 0; i < dim(); ++i)
-    if (!(mask >> i & 1)) e.push_back(sizes()[i]);
-  return total.reshape(e);
+  return keepdim ? total : total.reshape(e);
 }
 // Half formats compute inside in float32 and round once.
 Tensor Tensor::softmax(int64_t axis, std::optional<Dtype> type) const {
+  const UserCall call("softmax", {this});
   const Tensor t = typed(*this, type);
   need_floating(t, "softmax");
   if (is_half(t.dtype())) return t.to(kFloat32).softmax(axis).to(t.dtype());
@@ -166,6 +204,7 @@ Tensor Tensor::softmax(int64_t axis, std::optional<Dtype> type) const {
   return e.div(e.sum(a, true));
 }
 Tensor Tensor::log_softmax(int64_t axis, std::optional<Dtype> type) const {
+  const UserCall call("log_softmax", {this});
   const Tensor t = typed(*this, type);
   need_floating(t, "log_softmax");
   if (is_half(t.dtype())) return t.to(kFloat32).log_softmax(axis).to(t.dtype());
@@ -176,6 +215,7 @@ Tensor Tensor::log_softmax(int64_t axis, std::optional<Dtype> type) const {
   return centered.sub(centered.exp().sum(a, true).log());
 }
 Tensor Tensor::trace() const {
+  const UserCall call("trace", {this});
   if (dim() != 2) throw ShapeError("trace: the tensor has shape " + shape_text(sizes()) + ". A matrix is needed.");
   return diagonal().sum();
 }

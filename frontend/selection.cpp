@@ -25,6 +25,7 @@ Tensor spread(const Tensor& index, int axis, const Sizes& shape) {
 }
 }  // namespace
 Tensor Tensor::index_fill(int64_t axis, const Tensor& index, const Tensor& v) const {
+  const UserCall call("index_fill", {this, &index, &v});
   if (v.dim() != 0) throw ShapeError("index_fill: the value has shape " + shape_text(v.sizes()) + ". One number is needed.");
   if (dim() == 0) return unsqueeze(0).index_fill(axis, index, v).squeeze(0);
   const int a = wrap_axis(axis, dim(), "index_fill");
@@ -33,9 +34,16 @@ Tensor Tensor::index_fill(int64_t axis, const Tensor& index, const Tensor& v) co
   e[size_t(a)] = list.numel();
   return scatter(a, spread(list, a, e), v.to(dtype()).expand(e));
 }
-Tensor Tensor::index_fill(int64_t axis, const Tensor& index, const Scalar& v) const { return index_fill(axis, index, full({}, v, dtype())); }
-Tensor& Tensor::index_fill_(int64_t axis, const Tensor& index, const Scalar& v) { return copy_(index_fill(axis, index, v)); }
+Tensor Tensor::index_fill(int64_t axis, const Tensor& index, const Scalar& v) const {
+  const UserCall call("index_fill", {this, &index});
+  return index_fill(axis, index, full({}, v, dtype()));
+}
+Tensor& Tensor::index_fill_(int64_t axis, const Tensor& index, const Scalar& v) {
+  const UserCall call("index_fill_", {this, &index});
+  return copy_(index_fill(axis, index, v));
+}
 Tensor Tensor::index_copy(int64_t axis, const Tensor& index, const Tensor& source) const {
+  const UserCall call("index_copy", {this, &index, &source});
   if (dim() == 0) return unsqueeze(0).index_copy(axis, index, source.reshape({1})).squeeze(0);
   const int a = wrap_axis(axis, dim(), "index_copy");
   const Tensor list = index_list(index, "index_copy");
@@ -45,8 +53,12 @@ Tensor Tensor::index_copy(int64_t axis, const Tensor& index, const Tensor& sourc
     throw ShapeError("index_copy: the source has shape " + shape_text(source.sizes()) + " for " + std::to_string(list.numel()) + " indices into axis " + std::to_string(a) + " of " + shape_text(sizes()) + ". It must have shape " + shape_text(e) + ".");
   return scatter(a, spread(list, a, e), source);
 }
-Tensor& Tensor::index_copy_(int64_t axis, const Tensor& index, const Tensor& source) { return copy_(index_copy(axis, index, source)); }
+Tensor& Tensor::index_copy_(int64_t axis, const Tensor& index, const Tensor& source) {
+  const UserCall call("index_copy_", {this, &index, &source});
+  return copy_(index_copy(axis, index, source));
+}
 Tensor Tensor::take_along_dim(const Tensor& index, std::optional<int64_t> axis) const {
+  const UserCall call("take_along_dim", {this, &index});
   if (!axis) return reshape({numel()}).gather(0, index.reshape({index.numel()}));
   if (dim() != index.dim())
     throw ShapeError("take_along_dim: the tensor has shape " + shape_text(sizes()) + ", the index " + shape_text(index.sizes()) + ". They need as many axes.");
@@ -62,6 +74,7 @@ Tensor Tensor::take_along_dim(const Tensor& index, std::optional<int64_t> axis) 
 
 // ---- by mask ------------------------------------------------------------------------------------------------------------
 Tensor Tensor::masked_scatter(const Tensor& mask, const Tensor& source) const {
+  const UserCall call("masked_scatter", {this, &mask, &source});
   if (mask.dtype() != kBool) throw DtypeError(std::string("masked_scatter: the mask has type ") + dtype_name(mask.dtype()) + ". Use a boolean mask.");
   if (source.dtype() != dtype()) throw DtypeError(std::string("masked_scatter: the tensor has type ") + dtype_name(dtype()) + ", the source " + dtype_name(source.dtype()) + ". Convert the source.");
   const TensorList both = broadcast_tensors({*this, mask});
@@ -72,8 +85,12 @@ Tensor Tensor::masked_scatter(const Tensor& mask, const Tensor& source) const {
   const Tensor flat = both[0].reshape({both[0].numel()});
   return flat.scatter(0, at, source.reshape({source.numel()}).narrow(0, 0, at.numel())).reshape(both[0].sizes());
 }
-Tensor& Tensor::masked_scatter_(const Tensor& mask, const Tensor& source) { return copy_(masked_scatter(mask.expand(sizes()), source)); }
+Tensor& Tensor::masked_scatter_(const Tensor& mask, const Tensor& source) {
+  const UserCall call("masked_scatter_", {this, &mask, &source});
+  return copy_(masked_scatter(mask.expand(sizes()), source));
+}
 Tensor& Tensor::masked_fill_(const Tensor& mask, const Tensor& v) {
+  const UserCall call("masked_fill_", {this, &mask, &v});
   if (v.dim() != 0) throw ShapeError("masked_fill_: the value has shape " + shape_text(v.sizes()) + ". One number is needed.");
   return copy_(masked_fill(mask, v));
 }
@@ -87,6 +104,7 @@ TensorList where(const Tensor& condition) {
 
 // ---- repeats, different elements --------------------------------------------------------------------------------------------
 Tensor Tensor::repeat_interleave(const Tensor& times, std::optional<int64_t> axis) const {
+  const UserCall call("repeat_interleave", {this, &times});
   if (!axis) return reshape({numel()}).repeat_interleave(times, 0);
   if (!is_integral(times.dtype()) || times.dim() > 1)
     throw DtypeError(std::string("repeat_interleave: the counts are a tensor of ") + dtype_name(times.dtype()) + " of shape " + shape_text(times.sizes()) + ". A list of whole numbers is needed.");
@@ -119,6 +137,7 @@ std::tuple<Tensor, Tensor, Tensor> _unique2(const Tensor& a, bool, bool return_i
 // ---- order --------------------------------------------------------------------------------------------------------------
 std::tuple<Tensor, Tensor> Tensor::sort(std::optional<bool>, int64_t axis, bool descending) const { return sort(axis, descending); }
 std::tuple<Tensor, Tensor> Tensor::kthvalue(int64_t k, int64_t axis, bool keepdim) const {
+  const UserCall call("kthvalue", {this});
   if (dim() == 0) return {clone(), zeros({}, kInt64)};
   const int a = wrap_axis(axis, dim(), "kthvalue");
   if (k < 1 || k > sizes()[size_t(a)])
@@ -128,6 +147,7 @@ std::tuple<Tensor, Tensor> Tensor::kthvalue(int64_t k, int64_t axis, bool keepdi
 }
 // The lower of two middle elements; NaN where there is one (it sorts last, so it is looked for).
 std::tuple<Tensor, Tensor> Tensor::median(int64_t axis, bool keepdim) const {
+  const UserCall call("median", {this});
   if (dim() == 0) return {clone(), zeros({}, kInt64)};
   const int a = wrap_axis(axis, dim(), "median");
   const int64_t n = sizes()[size_t(a)];
@@ -143,6 +163,7 @@ std::tuple<Tensor, Tensor> Tensor::median(int64_t axis, bool keepdim) const {
   return keepdim ? std::tuple{value, at} : std::tuple{value.squeeze(a), at.squeeze(a)};
 }
 Tensor Tensor::median() const {
+  const UserCall call("median", {this});
   if (numel() == 0) return full({}, is_floating_point() ? Scalar(std::numeric_limits<double>::quiet_NaN()) : Scalar(0), dtype());
   return std::get<0>(reshape({numel()}).median(0));
 }

@@ -28,7 +28,7 @@ std::string shape_text(IntArrayRef s) {
 int wrap_axis(int64_t axis, int64_t rank, const char* op, bool insert) {
   const int64_t n = std::max<int64_t>(rank + insert, 1);
   if (axis < -n || axis >= n)
-    throw IndexError(std::string(op) + ": axis " + std::to_string(axis) + " is out of range for a tensor with " + std::to_string(rank) + " axes. Valid axes are " +
+    throw IndexError(std::string(UserCall::name_or(op)) + ": axis " + std::to_string(axis) + " is out of range for a tensor with " + std::to_string(rank) + " axes. Valid axes are " +
                      std::to_string(-n) + " to " + std::to_string(n - 1) + ".");
   return int(axis < 0 ? axis + n : axis);
 }
@@ -41,7 +41,7 @@ uint64_t axis_mask(OptionalIntArrayRef axes, int64_t rank, const char* op) {
       continue;
     }
     const uint64_t bit = uint64_t(1) << wrap_axis(a, rank, op);
-    if (mask & bit) throw ValueError(std::string(op) + ": axis " + std::to_string(a) + " is named twice. Name each axis once.");
+    if (mask & bit) throw ValueError(std::string(UserCall::name_or(op)) + ": axis " + std::to_string(a) + " is named twice. Name each axis once.");
     mask |= bit;
   }
   return mask;
@@ -83,6 +83,18 @@ Scalar Tensor::item() const {
     else if constexpr (std::is_integral_v<T>) return int64_t(x);
     else return double(x);
   });
+}
+void Tensor::check_rank(size_t rank) const {
+  if (dim() != int64_t(rank))
+    throw ShapeError("accessor: the tensor of shape " + shape_text(sizes()) + " has " + std::to_string(dim()) + " axes, the accessor " + std::to_string(rank) + ". Use accessor<T, " + std::to_string(dim()) + ">.");
+}
+void Tensor::set_data(const Tensor& data) const {
+  tracer::Value& fresh = value_of(data, "set_data");
+  tracer::Cell* c = cell_of(*this, "set_data");
+  tracer::value_of(c, "set_data");
+  if (c->trace && tracer::wants_gradient(c)) throw AutogradError("set_data: the tensor was computed from one that requires a gradient. Set the data of a leaf.");
+  tracer::retain(&fresh);
+  tracer::set_value(c, &fresh);
 }
 void* Tensor::data_pointer(Dtype wanted, bool exposed) const {
   const tracer::Value& v = value_of(*this, exposed ? "data_ptr" : "const_data_ptr");

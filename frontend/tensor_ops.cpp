@@ -36,13 +36,26 @@ using tracer::ReduceOp;
 
 namespace {
 bool is_one(const Scalar& s) { return s.to_double() == 1; }
-Tensor scaled(const Tensor& t, const Scalar& alpha) { return is_one(alpha) ? t : t.mul(alpha); }
+// alpha takes part in no promotion: it has to be a number of the result's kind.
+Tensor scaled(const char* op, const Tensor& t, const Tensor& o, const Scalar& alpha) {
+  using handle::Category;
+  cell_of(t, op), cell_of(o, op);
+  const auto holds = [&](bool (*is)(Dtype)) { return is(t.dtype()) || is(o.dtype()); };
+  const bool floating = holds(&is_floating), boolean = t.dtype() == kBool && o.dtype() == kBool;
+  if (alpha.category() == Category::floating && !floating)
+    throw DtypeError(std::string(op) + ": alpha is a floating number, the tensors hold " + dtype_name(t.dtype()) + " and " + dtype_name(o.dtype()) + ". Use a whole number, or convert a tensor with to(kFloat32).");
+  if (alpha.category() == Category::boolean && !boolean)
+    throw DtypeError(std::string(op) + ": alpha is a truth value, the tensors hold " + dtype_name(t.dtype()) + " and " + dtype_name(o.dtype()) + ". Use a number.");
+  if (boolean) return alpha.to_double() != 0 ? o : zeros_like(o);
+  return is_one(alpha) ? o : o.mul(alpha);
+}
+Tensor times(const Tensor& t, const Scalar& value) { return is_one(value) ? t : t.mul(value); }
 }  // namespace
 
-Tensor Tensor::add(const Tensor& o, const Scalar& alpha) const { return add(scaled(o, alpha)); }
-Tensor& Tensor::add_(const Tensor& o, const Scalar& alpha) { return add_(scaled(o, alpha)); }
-Tensor Tensor::sub(const Tensor& o, const Scalar& alpha) const { return sub(scaled(o, alpha)); }
-Tensor& Tensor::sub_(const Tensor& o, const Scalar& alpha) { return sub_(scaled(o, alpha)); }
+Tensor Tensor::add(const Tensor& o, const Scalar& alpha) const { return add(scaled("add", *this, o, alpha)); }
+Tensor& Tensor::add_(const Tensor& o, const Scalar& alpha) { return add_(scaled("add_", *this, o, alpha)); }
+Tensor Tensor::sub(const Tensor& o, const Scalar& alpha) const { return sub(scaled("sub", *this, o, alpha)); }
+Tensor& Tensor::sub_(const Tensor& o, const Scalar& alpha) { return sub_(scaled("sub_", *this, o, alpha)); }
 Tensor Tensor::div(const Tensor& o, const std::optional<std::string>& mode) const {
   if (!mode) return div(o);
   if (*mode == "floor") return floor_divide(o);
@@ -229,7 +242,7 @@ Tensor sinc(const Tensor& a) {
   return frit::where(zero, Scalar(1.0), x.sin().div(x));
 }
 Tensor heaviside(const Tensor& a, const Tensor& at_zero) {
-  return frit::where(a.eq(Scalar(0)), at_zero, frit::where(a.gt(Scalar(0)), Scalar(1), frit::where(a.isnan(), a, zeros_like(a))));
+  return frit::where(a.eq(Scalar(0)), at_zero, frit::where(a.gt(Scalar(0)), Scalar(1), frit::where(a.isnan(), a, zeros_like(a)))).to(a.dtype());
 }
 Tensor isposinf(const Tensor& a) { return a.isinf().logical_and(a.gt(Scalar(0))); }
 Tensor isneginf(const Tensor& a) { return a.isinf().logical_and(a.lt(Scalar(0))); }
@@ -241,8 +254,8 @@ Tensor where(const Tensor& c, const Tensor& a, const Tensor& b) { return tracer:
 Tensor where(const Tensor& c, const Scalar& a, const Tensor& b) { return tracer::where(c, a, b); }
 Tensor where(const Tensor& c, const Tensor& a, const Scalar& b) { return tracer::where(c, a, b); }
 Tensor where(const Tensor& c, const Scalar& a, const Scalar& b) { return tracer::where(c, a, b); }
-Tensor Tensor::addcmul(const Tensor& a, const Tensor& b, const Scalar& value) const { return tracer::addcmul(*this, a, scaled(b, value)); }
-Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, const Scalar& value) { return add_(a.mul(b).mul(value)); }
+Tensor Tensor::addcmul(const Tensor& a, const Tensor& b, const Scalar& value) const { return tracer::addcmul(*this, times(a, value), b); }
+Tensor& Tensor::addcmul_(const Tensor& a, const Tensor& b, const Scalar& value) { return add_(times(a, value).mul(b)); }
 Tensor Tensor::addcdiv(const Tensor& a, const Tensor& b, const Scalar& value) const { return add(a.mul(value).div(b)); }
 Tensor& Tensor::addcdiv_(const Tensor& a, const Tensor& b, const Scalar& value) { return add_(a.mul(value).div(b)); }
 Tensor Tensor::nan_to_num(std::optional<double> nan, std::optional<double> posinf, std::optional<double> neginf) const {

@@ -138,7 +138,7 @@ void execute(Trace& t, const char* cause) {
   frit::count(&Counters::flushes);
   const Recorder& r = recorder();
   const CompileWhere where = r.foreground ? CompileWhere::foreground : tier_settings().where;
-  RepeatedFlush* seen = r.eager || explains() ? nullptr : repeated_flush(t);
+  RepeatedFlush* seen = r.eager || r.anomaly.on || explains() ? nullptr : repeated_flush(t);
   if (seen)
     if (const PlanUse use = seen->plan(t); use.plan) {
       note_flush(cause, seen->ops(), 1);
@@ -146,10 +146,10 @@ void execute(Trace& t, const char* cause) {
     }
   uint32_t ops = 0;
   for (const Node& n : t.nodes) ops += n.call.op != Op::leaf;
-  if (r.eager || (ops == 1 && !r.foreground) || interpret_all) {
+  if (r.eager || r.anomaly.on || (ops == 1 && !r.foreground) || interpret_all) {
     frit::count(&Counters::tier0_flushes);
     frit::count(&Counters::eager_ops, ops);
-    const bool whole = ops == 1 || r.eager;
+    const bool whole = ops == 1 || r.eager || r.anomaly.on;  // an anomaly is looked for in every op's result
     std::optional<Work> work;
     if (!whole) work.emplace(t);
     return run_op_by_op(t, whole ? nullptr : &work->needed);

@@ -5,17 +5,18 @@
 #include "jit/x86/product.h"
 #include "runtime/error.h"
 #include "runtime/stats.h"
+#include "tracer/user_call.h"
 
 namespace frit::jit {
 
 using namespace tracer;
 using kernels::Slot;
 
-void check_indices(Op op, const Value& index, int64_t extent) {
+void check_indices(const Node& of, const Value& index, int64_t extent) {
   const int64_t count = index.numel();
   const auto check = [&](int64_t i) {
     if (i < -extent || i >= extent)
-      throw IndexError(std::string(op_name(op)) + ": index " + std::to_string(i) + " is out of range for an axis of extent " + std::to_string(extent) +
+      throw IndexError(shown_name(of) + ": index " + std::to_string(i) + " is out of range for an axis of extent " + std::to_string(extent) +
                        ". Valid indices are " + std::to_string(-extent) + " to " + std::to_string(extent - 1) + ".");
   };
   const auto walk = [&](auto* p) {
@@ -50,7 +51,7 @@ ValueRef run_gather(Trace& t, uint32_t n, Value& in, Value& index) {
   const Call& call = t.nodes[n].call;
   const int axis = int(call.attr);
   const int64_t extent = in.rank ? in.extent[axis] : 1, moved = in.rank ? in.stride[axis] : 0;
-  check_indices(Op::gather, index, extent);
+  check_indices(t.nodes[n], index, extent);
   ValueRef out = ValueRef::take(new_value(in.dtype, index.extent, index.rank));
   Space space;
   space.start(*out);
@@ -103,7 +104,7 @@ ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& sou
     copy_values(index, *index_held);
     where = index_held.get();
   }
-  check_indices(node.call.op, index, self.rank ? self.extent[axis] : 1);
+  check_indices(node, index, self.rank ? self.extent[axis] : 1);
   if (index.numel() == 0) return out;
   // The index's iteration space without the indexed axis: its last axis is the block, the indexed one is sequential.
   Space space;

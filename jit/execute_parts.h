@@ -27,7 +27,7 @@ void copy_interpreted(const Value& from, Value& to);
 // to's elements = from's, converted; from broadcasts to to's extents.
 void copy_values(const Value& from, Value& to);
 // Throws IndexError naming the op, the index and the extent.
-void check_indices(tracer::Op op, const Value& index, int64_t extent);
+void check_indices(const tracer::Node& of, const Value& index, int64_t extent);
 
 // An iteration space shared by several operands (the result first): axes of extent 1 dropped, ordered for the result's
 // memory, neighbours merged where every operand allows it. The last axis is the innermost.

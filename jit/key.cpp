@@ -52,7 +52,7 @@ TraceKey make_key(const Trace& t, const std::vector<bool>& roots) {
   for (size_t s = 2; s < t.extent.size(); ++s) {
     const SizeId root = t.find(SizeId(s));
     if (!t.derived[s]) independent[root] = 1;
-    if (!name[root]) name[root] = t.name[s];  // the class has the policy of its first name
+    if (!name[root]) name[root] = label_name(t.name[s]);  // the class has the policy of its first name
   }
   uint16_t next = 2;
   const std::vector<uint32_t> memory = leaf_memory(t);

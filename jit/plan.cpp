@@ -10,6 +10,7 @@
 #include "jit/history.h"
 #include "jit/tiers.h"
 #include "runtime/error.h"
+#include "runtime/source_line.h"
 #include "runtime/stats.h"
 #include "tracer/numbers.h"
 
@@ -53,7 +54,7 @@ void WriteCounts::finish(Trace& t, const Storages& storages) const {
 // ---- failures ---------------------------------------------------------------------------------------------------------
 void Failures::add(uint32_t node, bool writes) {
   if (!first_) {
-    first_ = std::current_exception();
+    first_ = with_line(trace_.nodes[node].result.site);
     failed_.assign(trace_.nodes.size(), false);
     memory_ = memory_classes(trace_);
   }

@@ -27,6 +27,7 @@
 #include "runtime/kernel_cache.h"
 #include "runtime/log.h"
 #include "runtime/settings.h"
+#include "runtime/source_line.h"
 #include "runtime/stats.h"
 
 namespace frit::jit {
@@ -267,8 +268,8 @@ std::shared_ptr<Plan> try_compile(const Trace& t, const std::vector<bool>& neede
 std::shared_ptr<PlanUse::Life> add_entry(State& s, const std::shared_ptr<Structure>& st, std::string bytes, const TraceKey& key) {
   if (!st->keys.empty()) {
     count(&Counters::recompiles);
-    Recompile r{reason(*st, key.axes), 0};
-    FRIT_LOG_LINE(recompiles, r.reason);
+    Recompile r{reason(*st, key.axes), 0, call_site()};
+    FRIT_LOG_LINE(recompiles, r.reason + called_at(r.site));
     if (s.recompiles.size() < 4096) s.recompiles.push_back(std::move(r));
   }
   if (st->keys.size() < 256) st->keys.push_back(key.axes);
@@ -451,7 +452,7 @@ void note_flush(const char* cause, uint32_t ops, int tier) {
   State& s = state();
   const std::lock_guard hold(s.lock);
   if (s.flushes.size() >= 1024) s.flushes.pop_front();
-  s.flushes.push_back({cause, ops, tier});
+  s.flushes.push_back({cause, ops, tier, call_site()});
 }
 std::map<std::string, std::map<int64_t, int64_t>> axis_histogram() {
   State& s = state();

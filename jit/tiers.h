@@ -63,12 +63,14 @@ PlanUse plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& n
 struct Recompile {
   std::string reason;                // axis "seq": 129 left bucket (64, 128]
   uint64_t plan = 0;
+  const CallSite* site = nullptr;    // of the flush that asked for it
 };
 std::vector<Recompile> recompile_history();
 struct FlushNote {
   const char* cause;                 // a literal
   uint32_t ops;
   int tier;
+  const CallSite* site = nullptr;
 };
 std::vector<FlushNote> flush_history();
 void note_flush(const char* cause, uint32_t ops, int tier);

@@ -135,23 +135,13 @@ void trim_locked(Pools& p, int64_t keep) noexcept {
   }
 }
 
-std::string readable(int64_t bytes) {
-  if (bytes < 10 << 10) return std::to_string(bytes) + " bytes";
-  double value = double(bytes);
-  int unit = -1;
-  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f %ciB", value, "KMGTP"[unit]);
-  return text;
-}
-
 [[noreturn]] void out_of_memory(size_t bytes) {
   const MemoryStats s = memory_stats();
   const int64_t limit = memory_limit(pools());
-  std::string text = "out of memory: " + readable(int64_t(std::min<size_t>(bytes, INT64_MAX))) + " asked for, " +
-                     readable(s.reserved) + " held (" + readable(s.current) + " in tensors, highest " + readable(s.peak) + ")";
-  if (limit) text += ", limit FRIT_MEMORY_LIMIT = " + readable(limit);
-  throw OutOfMemoryError(text + "; free tensors that are not needed, use smaller batches" + (limit ? ", or raise the limit" : ""));
+  std::string text = "out of memory: " + readable_bytes(int64_t(std::min<size_t>(bytes, INT64_MAX))) + " asked for, " +
+                     readable_bytes(s.reserved) + " held (" + readable_bytes(s.current) + " in tensors, highest " + readable_bytes(s.peak) + ")";
+  if (limit) text += ", limit FRIT_MEMORY_LIMIT = " + readable_bytes(limit);
+  throw OutOfMemoryError(text + ". Free tensors that are not needed, use smaller batches or autograd::checkpoint" + (limit ? ", or raise the limit." : "."));
 }
 
 // A block that no cache has. Fails only after all free blocks went back to the system.
@@ -339,6 +329,16 @@ void reset_memory_peak() {
 }
 
 void set_memory_limit(int64_t bytes) { pools().limit = std::max<int64_t>(bytes, 0); }
+
+std::string readable_bytes(int64_t bytes) {
+  if (bytes < 10 << 10) return std::to_string(bytes) + " bytes";
+  double value = double(bytes);
+  int unit = -1;
+  for (; value >= 1024 && unit < 4; ++unit) value /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f %ciB", value, "KMGTP"[unit]);
+  return text;
+}
 
 void release_cached_memory() {
   Pools& p = pools();

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace frit {
 
@@ -23,6 +24,7 @@ void deallocate(void* p, size_t bytes) noexcept;  // the same bytes; any thread
 MemoryStats memory_stats();
 void reset_memory_peak();
 void set_memory_limit(int64_t bytes);  // on `reserved`; 0: none. FRIT_MEMORY_LIMIT sets it at the start
+std::string readable_bytes(int64_t bytes);  // "1.5 GiB"
 void release_cached_memory();  // gives every cached free block back to the system (this thread's and the shared ones)
 
 }  // namespace frit

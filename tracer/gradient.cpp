@@ -2,29 +2,17 @@
 // index, so visiting the highest place first is a reverse topological order over all of them. Each visit asks the row's
 // rule for the inputs' gradients, which are emitted like any other op; where a place is a leaf, the walk goes on in the
 // trace that made the leaf's value, or ends at a gradient leaf. Start at run_backward.
-#include "tracer/gradient.h"
+#include "tracer/gradient_detail.h"
 #include <map>
 #include <unordered_map>
 #include "runtime/error.h"
+#include "runtime/source_line.h"
+#include "tracer/anomaly.h"
 #include "tracer/custom.h"
+#include "tracer/user_call.h"
 
 namespace frit::tracer {
 
-namespace {
-struct Place {
-  Trace* trace;
-  uint32_t node;
-  bool operator<(const Place& o) const {
-    return trace->order != o.trace->order ? trace->order < o.trace->order : trace != o.trace ? trace < o.trace : node < o.node;
-  }
-};
-
-// Where a handle's value was made: its deferred node, its kept node, or itself when it is a gradient leaf.
-struct Origin {
-  Place place{nullptr, 0};
-  Cell* leaf = nullptr;
-};
-// A leaf's origin is where it came from.
 Origin origin_of(Trace& t, uint32_t n) {
   if (t.nodes[n].call.op != Op::leaf && !(t.nodes[n].call.mode & new_leaf)) return {{&t, n}, nullptr};
   const Leaf* l = t.leaf(n);
@@ -44,8 +32,8 @@ Origin origin_of(Cell* c) {
   if (c->trace) return origin_of(*c->trace, c->node);
   return {};
 }
-bool wants(const Trace& t, uint32_t n) { return n != scalar_operand && (t.nodes[n].result.flags & wants_grad); }
 
+namespace {
 std::shared_ptr<Hooks> hooks_at(Trace& t, uint32_t n) {
   for (auto& [node, h] : t.hooks)
     if (node == n) return h;
@@ -53,9 +41,25 @@ std::shared_ptr<Hooks> hooks_at(Trace& t, uint32_t n) {
 }
 Var add_gradients(const Var& a, const Var& b) { return a.defined() ? add(a, b) : b; }
 
+struct SiteScope {
+  const CallSite* before;
+  explicit SiteScope(const CallSite* site) : before(std::exchange(recorder().site, site)) {}
+  ~SiteScope() { recorder().site = before; }
+};
+
+// Anomaly mode: the gradients are made real as they come.
+void check_gradients(const std::string& name, const Trace& t, uint32_t n, const std::vector<Var>& given) {
+  for (size_t k = 0; k < given.size(); ++k) {
+    if (!given[k].defined() || !has_nan(value_of(given[k].cell(), "anomaly"))) continue;
+    const std::string line = source_line(t.nodes[n].result.site);
+    throw AutogradError("backward: " + name + (line.empty() ? "" : " (called at " + line + ")") + " gives NaN as the gradient of its operand " + std::to_string(k) + "." +
+                        first_nan_text(recorder().anomaly) + " Keep the operands inside the function's domain, with clamp or where.");
+  }
+}
+
 class Walk {
  public:
-  Walk(const BackwardOptions& options) : options_(options) {}
+  explicit Walk(const BackwardOptions& options, bool ends_at_wanted = false) : options_(options), ends_at_wanted_(ends_at_wanted) {}
   void seed(const Var& root, const Var& gradient);
   void run();
   Var gradient_at(const Origin& o) const;
@@ -70,6 +74,7 @@ class Walk {
   Var through_hooks(const std::shared_ptr<Hooks>& h, Var g);
 
   BackwardOptions options_;
+  bool ends_at_wanted_;
   std::map<Place, Var> pending_;
   std::vector<Trace*> held_;  // counted: traces in pending_
   std::vector<std::pair<Cell*, Var>> leaves_;  // in order of arrival
@@ -134,6 +139,10 @@ void Walk::run() {
     const Place p = last->first;
     Var g = std::move(last->second);
     pending_.erase(last);
+    if (ends_at_wanted_ && wanted_.count(p)) {
+      kept_[p] = std::move(g);
+      continue;
+    }
     if (const auto h = hooks_at(*p.trace, p.node)) {
       g = through_hooks(h, g);
       if (h->retained && options_.accumulate) {
@@ -147,7 +156,7 @@ void Walk::run() {
     visit(p, g);
   }
   for (auto& [c, g] : leaves_)
-    if (c->hooks) g = through_hooks(c->hooks, g);
+    if (c->hooks && !ends_at_wanted_) g = through_hooks(c->hooks, g);
 }
 void Walk::visit(Place p, const Var& g) {
   Trace& t = *p.trace;
@@ -158,7 +167,12 @@ void Walk::visit(Place p, const Var& g) {
     throw AutogradError(std::string("backward: the graph at ") + op_name(t.nodes[p.node].call.op) +
                         " was walked before and what it saved was freed. Pass retain_graph=true the first time.");
   RuleContext c(t, p.node);
-  std::vector<Var> given = vjp_rule(c, g);
+  std::vector<Var> given;
+  {
+    const SiteScope line(t.nodes[p.node].result.site);  // what the rule emits stands for the forward op
+    given = vjp_rule(c, g);
+  }
+  if (recorder().anomaly.check_nan) check_gradients(shown_name(t.nodes[p.node]), t, p.node, given);
   for (size_t k = 0; k < given.size(); ++k)
     if (given[k].defined() && c.wants(int(k))) give(origin_of(t, c.input_node(int(k))), std::move(given[k]));
   done(p);
@@ -182,6 +196,7 @@ void Walk::visit_custom(Place p, const Var& g) {
   std::vector<Var> gradients = std::move(found->second);
   gathered_.erase(found);
   std::vector<Var> given = custom.backward(CustomCall{t, gather, custom}, std::move(gradients));
+  if (recorder().anomaly.check_nan) check_gradients(custom.name, t, gather, given);
   for (size_t k = 0; k < given.size() && k < custom.inputs.size(); ++k)
     if (given[k].defined() && custom.inputs[k] != no_node) give(origin_of(t, custom.inputs[k]), std::move(given[k]));
   if (!options_.retain_graph) custom.backward = nullptr, custom.saved.clear();
@@ -229,13 +244,30 @@ void Walk::accumulate() {
 
 // ---- operands for rules -----------------------------------------------------------------------------------------------
 namespace {
-[[noreturn]] void overwritten(const Trace& t, uint32_t n, Op reader) {
-  throw AutogradError(std::string("backward: ") + op_name(reader) + " saved a tensor (made by " + op_name(t.nodes[n].call.op) +
-                      ") that was overwritten in place afterwards. Write a clone(), or write before it is used.");
+// "exp (called at train.cpp:31)"; of a leaf, what made it before it entered this trace.
+std::string made_by(const Trace& t, uint32_t n) {
+  const Trace* from = &t;
+  if (t.nodes[n].call.op == Op::leaf) {
+    const Leaf* l = t.leaf(n);
+    if (!l || !l->trace) return "a leaf";
+    from = l->trace, n = l->trace_node;
+  }
+  return "made by " + shown_name(from->nodes[n]) + called_at(from->nodes[n].result.site);
+}
+// `by`: the node that reads; `write`: the node that wrote where it is in the same trace, or what the storage remembers of its latest write.
+[[noreturn, gnu::cold]] void overwritten(const Trace& t, uint32_t n, Op reader, uint32_t by, uint32_t write) {
+  std::string writer;
+  if (write != no_node) {
+    writer = " by " + shown_name(t.nodes[write]) + called_at(t.nodes[write].result.site);
+  } else if (const Storage* s = t.value[n] ? t.value[n]->storage : nullptr; s && s->written_at.load(std::memory_order_relaxed)) {
+    writer = " by " + shown_name(Call{.op = Op(s->written_by.load(std::memory_order_relaxed)), .mode = in_place}) + called_at(s->written_at.load(std::memory_order_relaxed));
+  }
+  throw AutogradError("backward: " + (by == no_node ? std::string(op_name(reader)) : shown_name(t.nodes[by])) + (by == no_node ? "" : called_at(t.nodes[by].result.site)) + " saved a tensor (" + made_by(t, n) +
+                      ") that was overwritten in place afterwards" + writer + ". Write a clone(), or write before it is used.");
 }
 // In an open trace nothing has run, so versions do not tell: is there a later write to the memory that n shows?
 void check_unwritten(const Trace& t, uint32_t n, Op reader, uint32_t by) {
-  if (t.value[n] && t.value[n]->storage->version.load(std::memory_order_relaxed) != t.version[n]) overwritten(t, n, reader);
+  if (t.value[n] && t.value[n]->storage->version.load(std::memory_order_relaxed) != t.version[n]) overwritten(t, n, reader, by, no_node);
   if (t.written.empty() || t.written.back() <= n) return;
   if (by != no_node && (t.nodes[by].call.mode & in_place) && t.nodes[by].call.in[0] == n) return;  // a write keeps what it reads of its target
   const auto memory = [&](uint32_t m) -> std::pair<const Storage*, uint32_t> {
@@ -248,7 +280,7 @@ void check_unwritten(const Trace& t, uint32_t n, Op reader, uint32_t by) {
   };
   const auto own = memory(n);
   for (size_t k = t.written.size(); k-- > 0 && t.written[k] > n;)
-    if (memory(t.written[k]) == own) overwritten(t, n, reader);
+    if (memory(t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);
 }
 }  // namespace
 Var handle_of(Trace& t, uint32_t n, Op reader, uint32_t by) {
@@ -259,7 +291,7 @@ Var handle_of(Trace& t, uint32_t n, Op reader, uint32_t by) {
   }
   Value* v = t.value[n];
   if (!v) throw InternalError(std::string("backward: ") + op_name(reader) + " reads the value of " + op_name(t.nodes[n].call.op) + ", which its row does not save");
-  if (v->storage->version.load(std::memory_order_relaxed) != t.version[n]) overwritten(t, n, reader);
+  if (v->storage->version.load(std::memory_order_relaxed) != t.version[n]) overwritten(t, n, reader, by, no_node);
   const Origin o = origin_of(t, n);
   if (o.leaf && o.leaf->value && same_layout(*o.leaf->value, *v)) return Var::share(o.leaf);
   retain(v);
@@ -291,10 +323,36 @@ Number RuleContext::number(int k) const {
 }
 
 // ---- entries ------------------------------------------------------------------------------------------------------------
+namespace {
+// The forward computation is looked through before the walk; what the walk makes is looked at gradient by gradient.
+struct AnomalyWalk {
+  Recorder& r = recorder();
+  bool before = r.anomaly.looking;
+  AnomalyWalk() {
+    if (!r.anomaly.check_nan) return;
+    if (before) r.flush("anomaly");
+    r.anomaly.looking = false;
+  }
+  ~AnomalyWalk() { r.anomaly.looking = before; }
+};
+}  // namespace
+
+std::vector<Var> gradients_at(const std::vector<Origin>& ends, const std::vector<Var>& roots, const std::vector<Var>& weights, bool create_graph) {
+  const ModeScope mode(create_graph);
+  Walk walk({.retain_graph = create_graph, .create_graph = create_graph, .accumulate = false}, true);
+  for (const Origin& o : ends) walk.want(o);
+  for (size_t i = 0; i < roots.size(); ++i) walk.seed(roots[i], weights[i]);
+  walk.run();
+  std::vector<Var> result;
+  for (const Origin& o : ends) result.push_back(walk.gradient_at(o));
+  return result;
+}
+
 std::vector<Var> run_backward(const std::vector<Var>& roots, const std::vector<Var>& gradients, const std::vector<Var>& inputs,
                               const BackwardOptions& options) {
   BackwardOptions o = options;
   if (!inputs.empty()) o.accumulate = false;
+  const AnomalyWalk anomaly;
   ModeScope mode(options.create_graph);
   Walk walk(o);
   std::vector<Origin> wanted;

@@ -4,6 +4,27 @@
 
 namespace frit::tracer {
 
+// ---- walks ---------------------------------------------------------------------------------------------------------------
+struct Place {
+  Trace* trace;
+  uint32_t node;
+  bool operator<(const Place& o) const {
+    return trace->order != o.trace->order ? trace->order < o.trace->order : trace != o.trace ? trace < o.trace : node < o.node;
+  }
+};
+// Where a handle's value was made: its deferred node, its kept node, or itself when it is a gradient leaf. Neither: no gradient goes there.
+struct Origin {
+  Place place{nullptr, 0};
+  Cell* leaf = nullptr;
+};
+Origin origin_of(Trace& t, uint32_t n);  // a leaf's origin is where it came from
+Origin origin_of(Cell* c);
+inline bool wants(const Trace& t, uint32_t n) { return n != scalar_operand && (t.nodes[n].result.flags & wants_grad); }
+// The gradients of the weighted roots at these origins, where the walk ends: nothing before them is visited, their hooks are not called, and no
+// leaf's grad() is touched. Undefined where none arrives.
+std::vector<Var> gradients_at(const std::vector<Origin>& ends, const std::vector<Var>& roots, const std::vector<Var>& weights, bool create_graph);
+uint64_t next_flush_order();             // traces that are kept from now on have this order or a higher one
+
 // ---- as_strided, by elements: both geometries speak of one storage --------------------------------------------------------
 struct StridedView {
   Sizes base, extents;               // extents

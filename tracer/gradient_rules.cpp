@@ -75,7 +75,7 @@ Var pointwise_jvp(RuleContext& c, const std::vector<Var>& tangents) {
     const Var term = pointwise_term(c, k, t);
     total = total.defined() ? add(total, term) : term;
   }
-  return total.defined() ? total : full(c.output_sizes(), 0, c.output_dtype());
+  return total.defined() ? convert(total, c.output_dtype()) : full(c.output_sizes(), 0, c.output_dtype());
 }
 StridedView strided_of(RuleContext& c) {
   Sizes args;

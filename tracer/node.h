@@ -4,6 +4,10 @@
 #include <cstring>
 #include "runtime/dtype.h"
 
+namespace frit {
+struct CallSite;
+}
+
 namespace frit::tracer {
 
 constexpr int max_rank = 8;
@@ -39,7 +43,7 @@ struct Result {
   Dtype compute;                // pointwise: the type in which the row computes
   uint16_t size_end, join_end;  // size ids and joins made up to here: what leaving a followed path rewinds to
   SizeId size[max_rank];
-  const void* site;             // the caller's return address; no part of a key
+  const CallSite* site;         // the user's call (runtime/source_line.h); no part of a key
 };
 
 struct Node {

@@ -155,7 +155,7 @@ SizeId Parser::size(Scanner& s) {
   const bool derived = s.accept("*");
   s.expect(":");
   const int64_t extent = s.integer<int64_t>("an extent below 2^60", 0, (int64_t(1) << 60) - 1);
-  const uint16_t name = s.accept("@") ? s.integer<uint16_t>("the number of an axis name", 1, UINT16_MAX) : 0;
+  const uint16_t name = s.accept("@") ? axis_label(s.integer<uint16_t>("the number of an axis name", 1, UINT16_MAX), nullptr) : uint16_t(0);
   if (id >= t_.extent.size()) {
     known_.resize(size_t(id) + 1);
     t_.derived.resize(size_t(id) + 1), t_.name.resize(size_t(id) + 1);

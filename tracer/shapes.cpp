@@ -3,7 +3,9 @@
 // remedy, and leave nothing behind. Start at infer().
 #include <algorithm>
 #include "runtime/error.h"
+#include "runtime/source_line.h"
 #include "tracer/trace.h"
+#include "tracer/user_call.h"
 
 namespace frit::tracer {
 
@@ -35,8 +37,9 @@ struct Rule {
     return s;
   }
   template <class E = ShapeError> [[noreturn, gnu::cold, gnu::noinline]] void fail(const std::string& why, const std::string& remedy) const {
-    const std::string s = shapes();
-    throw E(std::string(op_name(call.op)) + ": " + why + (s.empty() ? "" : " (got " + s + ")") + ". " + remedy);
+    const UserCall* user = UserCall::current();
+    const std::string s = user ? user->shapes() : shapes();
+    throw E((user ? user->name() : shown_name(call)) + ": " + why + (s.empty() ? "" : " (got " + s + ")") + ". " + remedy);
   }
   SizeId require_equal(SizeId a, SizeId b, const char* why, const char* remedy) const {
     if (a == b) return a;
@@ -46,11 +49,15 @@ struct Rule {
     t.join(a, b);
     return t.name[a] ? a : t.name[b] ? b : std::min(a, b);  // what follows carries the name; the operands stay as they are
   }
+  static std::string named_axis(uint16_t label) {
+    const std::string line = source_line(label_site(label));
+    return "axis \"" + name_text(label_name(label)) + "\"" + (line.empty() ? "" : " (named at " + line + ")");
+  }
   // Axes that must be equal may not have different names: a swapped [B, L, D] is caught even where the extents agree.
   void require_names(SizeId a, SizeId b) const {
-    const uint16_t x = t.name_of(a), y = t.name_of(b);
-    if (x && y && x != y)
-      fail("axis \"" + name_text(x) + "\" meets axis \"" + name_text(y) + "\"", "Axes with different names do not match; a transpose may be missing, or rename with named().");
+    const uint16_t x = t.label_of(a), y = t.label_of(b);
+    if (label_name(x) && label_name(y) && label_name(x) != label_name(y))
+      fail(named_axis(x) + " meets " + named_axis(y), "Axes with different names do not match; a transpose may be missing, or rename with named().");
   }
   void copy(const Result& from) const {
     out.rank = from.rank;
@@ -61,6 +68,9 @@ struct Rule {
   void leaf() const { out.rank = 0; }
   void wanted() const {
     const int first = call.op == Op::full ? 1 : call.op == Op::random_integer ? 4 : 2;
+    if ((call.op == Op::random_uniform || call.op == Op::random_normal) && !is_floating(Dtype(call.kind)))
+      fail<DtypeError>(std::string("the numbers drawn are no whole ones, and type ") + dtype_name(Dtype(call.kind)) + " was asked for",
+                       "Use a floating type, or randint for whole numbers.");
     out.rank = uint8_t(call.attr & 0xff);
     for (int i = 0; i < out.rank; ++i) {
       if (arg(first + i) < 0) fail<ValueError>("extent " + std::to_string(arg(first + i)) + " is negative", "Give extents of 0 or more.");
@@ -280,6 +290,9 @@ void Rule::pointwise_type(const OpRow& r) const {
   switch (r.type) {
     case TypeRule::numeric:
       if (d == Dtype::Bool) refuse("booleans", "Use logical_not, logical_xor, or convert with to(kInt64).");
+      break;
+    case TypeRule::counted:
+      if (d == Dtype::Bool) d = Dtype::Int64;
       break;
     case TypeRule::floating:
       if (!is_floating(d)) d = Dtype::Float32;

@@ -47,7 +47,7 @@ template <class F> std::string joined(int count, F f) {
 std::string size_text(const Trace& t, size_t s) {
   if (s < 2) return std::to_string(s);
   if (s >= t.extent.size() || s >= t.derived.size() || s >= t.name.size()) return "s" + std::to_string(s) + ":?";
-  return "s" + std::to_string(s) + (t.derived[s] ? "*:" : ":") + std::to_string(t.extent[s]) + (t.name[s] ? "@" + std::to_string(t.name[s]) : "");
+  return "s" + std::to_string(s) + (t.derived[s] ? "*:" : ":") + std::to_string(t.extent[s]) + (t.name[s] ? "@" + std::to_string(label_name(t.name[s])) : "");
 }
 
 // One node; `known` tells which of its parts can be read.

@@ -5,11 +5,17 @@
 #include "tracer/trace.h"
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <mutex>
 #include "runtime/error.h"
+#include "runtime/source_line.h"
+#include "tracer/anomaly.h"
 #include "tracer/custom.h"
 #include "tracer/follow.h"
 #include "tracer/freeze.h"
+#include "tracer/gradient_detail.h"
+#include "tracer/memory_report.h"
+#include "tracer/user_call.h"
 
 namespace frit::tracer {
 
@@ -92,6 +98,12 @@ void destroy(Cell* c) noexcept {
   if (c->recipe) Pool<ViewRecipe>::give(c->recipe);
   delete[] c->shape;
   Pool<Cell>::give(c);
+}
+void set_value(Cell* c, Value* v) {
+  if (c->base) release_cell(std::exchange(c->base, nullptr));
+  if (c->recipe) Pool<ViewRecipe>::give(std::exchange(c->recipe, nullptr));
+  release(std::exchange(c->value, v));
+  c->entered.store(0, std::memory_order_relaxed);
 }
 Value& value_of(Cell* c, const char* cause) {
   settle(c);
@@ -259,10 +271,38 @@ void Trace::rewind(const Mark& m) {
 }
 
 // ---- axis names -----------------------------------------------------------------------------------------------------
+namespace {
+// Labels are read without a lock: an entry is written once, before its number is known to anybody.
+struct Label {
+  uint16_t name;
+  const CallSite* site;
+};
+constexpr size_t most_labels = 1 << 16, most_with_sites = 1 << 15;
+Label labels[most_labels];
+struct LabelNumbers {
+  std::mutex lock;
+  std::map<std::pair<uint16_t, const CallSite*>, uint16_t> known;
+};
+}  // namespace
+uint16_t axis_label(uint16_t name, const CallSite* site) {
+  static LabelNumbers* numbers = new LabelNumbers;  // never destroyed
+  if (!name) return 0;
+  const std::lock_guard hold(numbers->lock);
+  if (const auto at = numbers->known.find({name, site}); at != numbers->known.end()) return at->second;
+  const size_t next = numbers->known.size() + 1;
+  if (next >= most_with_sites) site = nullptr;  // names may stand in very many lines: the later ones are not told
+  if (const auto at = numbers->known.find({name, site}); at != numbers->known.end()) return at->second;
+  if (next >= most_labels) throw ValueError("axis names: too many different names are in use. Use fewer.");
+  labels[next] = {name, site};
+  return numbers->known[{name, site}] = uint16_t(next);
+}
+uint16_t label_name(uint16_t label) { return labels[label].name; }
+const CallSite* label_site(uint16_t label) { return labels[label].site; }
+
 std::vector<uint16_t> axis_names(Cell* c) {
   const Reading reading(c);
   std::vector<uint16_t> names(size_t(rank_of(c)));
-  for (size_t i = 0; i < names.size(); ++i) names[i] = c->value ? c->value->name[i] : c->trace->name_of(c->trace->nodes[c->node].result.size[i]);
+  for (size_t i = 0; i < names.size(); ++i) names[i] = label_name(c->value ? c->value->name[i] : c->trace->label_of(c->trace->nodes[c->node].result.size[i]));
   return names;
 }
 namespace {
@@ -270,7 +310,7 @@ namespace {
 void name_axes(Trace& t, uint32_t n, const std::vector<uint16_t>& names) {
   for (size_t i = 0; i < names.size(); ++i) {
     const SizeId s = t.nodes[n].result.size[i];
-    if (s >= 2) t.name[s] = names[i], t.has_names |= names[i] != 0;
+    if (s >= 2) t.name[s] = axis_label(names[i], t.nodes[n].result.site), t.has_names |= names[i] != 0;
   }
 }
 }  // namespace
@@ -429,7 +469,7 @@ uint32_t Recorder::push(const Node& node) {
   Trace& t = *open;
   t.nodes.push_back(node);
   Node& n = t.nodes.back();
-  n.result.site = site;
+  n.result.site = site ? site : call_site(UserCall::name_or(nullptr));
   uint64_t bytes = size_of(n.result.dtype);
   for (int i = 0; i < n.result.rank; ++i) bytes *= uint64_t(t.extent[n.result.size[i]]);
   t.bytes += bytes;
@@ -448,6 +488,8 @@ uint32_t Recorder::push(const Node& node) {
 void Recorder::touch(uint32_t node, Storage* s, bool writes) {
   if (writes) {
     s->version.fetch_add(1, std::memory_order_relaxed);
+    const Node& n = open->nodes[node];
+    s->written_by.store(uint16_t(n.call.op), std::memory_order_relaxed), s->written_at.store(n.result.site, std::memory_order_relaxed);
     if (!eager) s->pending.fetch_add(1, std::memory_order_relaxed), open->pending.push_back(s);
   }
   open->version[node] = s->version.load(std::memory_order_relaxed);
@@ -665,6 +707,8 @@ void Recorder::refresh(Cell* view) {
   view->seen = root_base(view)->writes;
 }
 
+uint64_t next_flush_order() { return next_order.load(std::memory_order_relaxed); }
+
 // ---- flush ------------------------------------------------------------------------------------------------------------
 namespace {
 // What a later backward can read: walks from the live handles that want a gradient; drops every other value.
@@ -732,15 +776,20 @@ void Recorder::run_open(const char* cause) {
   std::exception_ptr failure;
   try {
     executor(t, cause);
+  } catch (const OutOfMemoryError& e) {
+    OutOfMemoryError told(e.msg() + memory_report(t));
+    told.called_at(e.site());
+    failure = std::make_exception_ptr(told);
   } catch (...) {  // what could be made is real; the rest is poisoned
     failure = std::current_exception();
   }
+  if (anomaly.check_nan) find_first_nan(t, anomaly);
   t.settle();
   bool keep = false;
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
     if (t.has_names && t.value[n] && t.nodes[n].call.op != Op::leaf)  // saved ones too: gradients carry the names on
       for (int i = 0; i < t.value[n]->rank; ++i)
-        if (const uint16_t name = t.name_of(t.nodes[n].result.size[i]); t.value[n]->name[i] != name) t.value[n]->name[i] = name;
+        if (const uint16_t name = t.label_of(t.nodes[n].result.size[i]); t.value[n]->name[i] != name) t.value[n]->name[i] = name;
     Cell* c = t.owner[n];
     if (!c) continue;
     if (!t.value[n]) {

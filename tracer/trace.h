@@ -62,6 +62,11 @@ struct Cell {
 void destroy(Cell* c) noexcept;
 bool try_retain_cell(Cell* c);  // false: its last handle is gone
 
+// What axes carry: a name and where it was given. Labels are numbers; 0 is none.
+uint16_t axis_label(uint16_t name, const CallSite* site);
+uint16_t label_name(uint16_t label);
+const CallSite* label_site(uint16_t label);
+
 // One entry of a trace from outside: a real tensor, and where its gradient goes on.
 struct Leaf {
   uint32_t node;
@@ -93,7 +98,7 @@ struct Trace {
   std::vector<int64_t> extent;          // by size id
   std::vector<SizeId> parent;           // union-find over size ids
   std::vector<uint8_t> derived;         // by size id: a product, quotient or sum of others: it has no bucket of its own
-  std::vector<uint16_t> name;           // by size id, not by its class: of the axis, 0 for none
+  std::vector<uint16_t> name;           // by size id, not by its class: the axis's label, 0 for none
   bool has_names = false;
   uint32_t joins = 0;
   struct Join { SizeId child, parent; };
@@ -113,7 +118,8 @@ struct Trace {
   std::vector<bool> walked;             // by node: a backward without retain_graph went through
 
   SizeId find(SizeId s) const { while (parent[s] != s) s = parent[s]; return s; }
-  uint16_t name_of(SizeId s) const { return s < 2 ? 0 : name[s]; }
+  uint16_t label_of(SizeId s) const { return s < 2 ? 0 : name[s]; }
+  uint16_t name_of(SizeId s) const { return label_name(label_of(s)); }
   int rank_of(uint32_t n) const { return nodes[n].result.rank; }
   void sizes(uint32_t n, int64_t* out) const {
     const Result& r = nodes[n].result;
@@ -158,6 +164,15 @@ uint8_t saved_of(const Trace& t, uint32_t n);
 // Results and extents of a call, from its inputs; throws the user's errors. Appends size ids and joins only.
 void infer(Trace& t, const Call& call, Result& out, bool grad_enabled);
 
+// DetectAnomalyGuard: what it watches, and the first op whose result had a NaN that its operands had not.
+struct Anomaly {
+  bool on = false, check_nan = false;
+  bool looking = true;            // not while a backward emits
+  bool found = false;
+  Op op{};
+  const CallSite* site = nullptr;
+};
+
 struct Recorder {
   Trace* open;
   uint8_t mode = grad_mode;
@@ -165,7 +180,8 @@ struct Recorder {
   bool inference = false;
   bool foreground = false;        // inside compile(): plans are compiled at once, in the foreground
   bool cut = false;               // the trace has memory that the user can reach: it is run when the call is complete
-  const void* site = nullptr;     // the user's call in progress, set by the outermost public function
+  const CallSite* site = nullptr; // whose line new nodes take: null for the call in progress
+  Anomaly anomaly;
 
   // Checks and appends. On an error nothing is left behind, arguments bound for the call included.
   uint32_t emit(const Call& call);
@@ -239,6 +255,7 @@ void set_executor(Executor e);
 Cell* new_cell();
 Cell* new_cell(Value* v);                    // takes the value
 Value& value_of(Cell* c, const char* cause); // flushes if deferred
+void set_value(Cell* c, Value* v);           // takes the value, for a real cell, which is no view any more
 // Axis names (interned by the upper floor): a view of `a` whose axes have these names, and the names of a tensor's axes.
 Var with_names(const Var& a, const std::vector<uint16_t>& names);
 std::vector<uint16_t> axis_names(Cell* c);
@@ -254,7 +271,7 @@ Strides strides_of(Cell* c);                 // strides that the value has or wi
 Dtype dtype_of(const Cell* c);
 bool wants_gradient(const Cell* c);
 Var take_view(const Var& base, const ViewRecipe& recipe);
-void check_writable(Cell* c, const char* op);   // throws AutogradError or ValueError
+void check_writable(Cell* c, Op written);   // throws AutogradError or ValueError
 // The strides of a view of `v` with these extents, or false when it would have to be copied. out may be null.
 bool reshape_strides(const Value& v, const Sizes& extents, int64_t* out);
 inline Cell* root_base(Cell* c) { while (c->base) c = c->base; return c; }

@@ -18,6 +18,8 @@ struct Storage {
   void* context = nullptr;
   bool foreign = false;
   std::atomic<bool> reachable{false};  // the user has a pointer to the bytes: who reads or writes them does so at his call
+  std::atomic<uint16_t> written_by{0};               // the latest recorded write: an Op, for messages
+  std::atomic<const CallSite*> written_at{nullptr};  // and its line
 };
 
 struct Value {
@@ -27,7 +29,7 @@ struct Value {
   Storage* storage;
   int64_t offset;  // in elements
   int64_t extent[max_rank], stride[max_rank];
-  uint16_t name[max_rank] = {};  // of the axes; 0: none
+  uint16_t name[max_rank] = {};  // the axes' labels; 0: none
 
   char* data() const { return static_cast<char*>(storage->data) + offset * int64_t(size_of(dtype)); }
   int64_t numel() const {
@@ -61,6 +63,7 @@ Value* new_alias(const Value& of, int rank);
 // Storage of the user's: free_foreign(context) runs when the last value goes.
 Value* new_foreign_value(void* data, Dtype dtype, const int64_t* extents, const int64_t* strides, int rank, void (*free_foreign)(void*),
                          void* context);
+Value* copied(const Value& v);                           // contiguous, in storage of its own
 bool overlaps_itself(const Value& v);                    // two indices reach one element (expanded)
 bool may_overlap(const Value& a, const Value& b);        // byte ranges intersect in one storage
 bool same_layout(const Value& a, const Value& b);        // the same elements in the same order

@@ -6,6 +6,12 @@
 #include <cmath>
 #include "runtime/error.h"
 #include "tracer/trace.h"
+#include "tracer/user_call.h"
+
+void frit::handle::Number::does_not_fit(bool has_sign, size_t bytes) const {
+  const std::string value = category_ == Category::floating ? std::to_string(bits_.d) : std::to_string(bits_.i);
+  throw ValueError("Scalar: " + value + " does not fit into a" + (has_sign ? " signed" : "n unsigned") + " integer of " + std::to_string(bytes * 8) + " bits. Use a wider type.");
+}
 
 namespace frit::tracer {
 
@@ -102,13 +108,25 @@ std::pair<uint64_t, uint64_t> random_state() { return {random_seed, random_strea
 std::pair<uint64_t, uint64_t> draw_stream() { return {random_seed, random_stream++}; }
 void set_random_state(std::pair<uint64_t, uint64_t> state) { random_seed = state.first, random_stream = state.second; }
 
+namespace {
+thread_local RandomLog* random_log = nullptr;
+}
+RandomLog::Scope::Scope(RandomLog& log) : before(std::exchange(random_log, &log)) { log.outer_ = before; }
+RandomLog::Scope::~Scope() { random_log = before; }
+std::pair<uint64_t, uint64_t> RandomLog::take() { return random_log ? random_log->take_from(random_log->outer_) : std::pair{random_seed.load(), random_stream++}; }
+std::pair<uint64_t, uint64_t> RandomLog::take_from(RandomLog* outer) {
+  if (next_ == taken_.size()) taken_.push_back(outer ? outer->take_from(outer->outer_) : std::pair{random_seed.load(), random_stream++});
+  return taken_[next_++];
+}
+
 Var emit_pointwise(Op op, std::initializer_list<Operand> in) {
   settle_operands(in);
   const Turn turn;
   Recorder& r = turn.r;
   const OpRow& row_of = row(op);
   if (std::none_of(in.begin(), in.end(), [](const Operand& o) { return o.var; })) {  // numbers alone: the first becomes a tensor
-    const Var first = full({}, in.begin()->number, number_dtype(in.begin()->number));
+    // (Without axes it yields to the other operands' type; as float64 it loses nothing before it does.)
+    const Var first = full({}, in.begin()->number, in.begin()->number.category() == Category::floating ? kFloat64 : number_dtype(in.begin()->number));
     return in.size() == 1 ? emit_pointwise(op, {first}) : in.size() == 2 ? emit_pointwise(op, {first, in.begin()[1]})
                                                                          : emit_pointwise(op, {first, in.begin()[1], in.begin()[2]});
   }
@@ -122,7 +140,7 @@ Var& emit_pointwise_(Op op, Var& target, std::initializer_list<Operand> rest) {
   const Turn turn;
   Recorder& r = turn.r;
   Cell* c = defined(target, op);
-  check_writable(c, op_name(op));
+  check_writable(c, op);
   if (row(op).type == TypeRule::rounding && !is_floating(dtype_of(c))) return target;
   // A gradient that reads what is overwritten needs a copy of it, which is made when the write runs: it runs by itself.
   bool keeps = !r.eager && (r.mode & grad_mode) && (row(op).saved & In0) && wants_gradient(c);
@@ -164,22 +182,23 @@ bool shows_elements_twice(Cell* c) {
   return overlaps_itself(v);
 }
 }  // namespace
-void check_writable(Cell* c, const char* op) {
+void check_writable(Cell* c, Op written) {
   const Recorder& r = recorder();
+  const auto op = [&] { return std::string(UserCall::name_or(shown_name(Call{.op = written, .mode = in_place}).c_str())); };
   if ((c->flags & gradient_leaf) && (r.mode & grad_mode))
-    throw AutogradError(std::string(op) + ": a leaf tensor that requires grad is written in place. Write it under NoGradGuard, or write a copy.");
+    throw AutogradError(op() + ": a leaf tensor that requires grad is written in place. Write it under NoGradGuard, or write a copy.");
   for (Cell* b = c->base; b; b = b->base)
     if ((b->flags & gradient_leaf) && (r.mode & grad_mode))
-      throw AutogradError(std::string(op) + ": a view of a leaf tensor that requires grad is written in place. Write it under NoGradGuard, or write a copy.");
+      throw AutogradError(op() + ": a view of a leaf tensor that requires grad is written in place. Write it under NoGradGuard, or write a copy.");
   if (shows_elements_twice(c))
-    throw ValueError(std::string(op) + ": several elements of the written tensor share one memory location (it was expanded). Write a clone() instead.");
+    throw ValueError(op() + ": several elements of the written tensor share one memory location (it was expanded). Write a clone() instead.");
 }
 Var& copy_(Var& target, const Var& source) {
   settle_operands({target, source});
   const Turn turn;
   Recorder& r = turn.r;
   Cell* c = defined(target, Op::copy);
-  check_writable(c, "copy_");
+  check_writable(c, Op::assign);
   if (source.cell() && is_floating(dtype_of(source)) && is_integral(dtype_of(c))) return copy_(target, convert(source, dtype_of(c)));  // as `copy` converts
   // As a pointwise op in place: `where(true, source, target)` would read the target; add_ of nothing does not exist. So the
   // row is `assign`, whose result is its second operand.
@@ -198,11 +217,18 @@ Var arange(Number start, Number step, int64_t count, Dtype d) {
   const Number s = floating ? Number(start.to_double()) : Number(start.to_int()), t = floating ? Number(step.to_double()) : Number(step.to_int());
   return emit_source(Op::arange, {s.word(), t.word()}, {count}, d, uint64_t(s.category()) << 8);
 }
-Var random_uniform(const Sizes& extents, Dtype d) { return emit_source(Op::random_uniform, {random_seed, random_stream++}, extents, d); }
-Var random_normal(const Sizes& extents, Dtype d) { return emit_source(Op::random_normal, {random_seed, random_stream++}, extents, d); }
+namespace {
+Var emit_random(Op op, const Sizes& extents, Dtype d) {
+  const auto [seed, stream] = RandomLog::take();
+  return emit_source(op, {seed, stream}, extents, d);
+}
+}  // namespace
+Var random_uniform(const Sizes& extents, Dtype d) { return emit_random(Op::random_uniform, extents, d); }
+Var random_normal(const Sizes& extents, Dtype d) { return emit_random(Op::random_normal, extents, d); }
 Var random_integer(const Sizes& extents, int64_t low, int64_t high, Dtype d) {
   if (high <= low) throw ValueError("randint: the range [" + std::to_string(low) + ", " + std::to_string(high) + ") is empty. Give high > low.");
-  return emit_source(Op::random_integer, {random_seed, random_stream++, uint64_t(low), uint64_t(high) - uint64_t(low)}, extents, d);
+  const auto [seed, stream] = RandomLog::take();
+  return emit_source(Op::random_integer, {seed, stream, uint64_t(low), uint64_t(high) - uint64_t(low)}, extents, d);
 }
 
 // ---- views ----------------------------------------------------------------------------------------------------------
@@ -371,7 +397,7 @@ Var gather(const Var& a, int axis, const Var& index) { return indexed(Op::gather
 Var scatter_add(const Var& a, int axis, const Var& index, const Var& source) { return indexed(Op::scatter_add, axis, {&a, &index, &source}); }
 Var scatter(const Var& a, int axis, const Var& index, const Var& source) { return indexed(Op::scatter, axis, {&a, &index, &source}); }
 Var scatter_(Op op, const Var& a, int axis, const Var& index, const Var& source) {
-  check_writable(defined(a, op), op_name(op));
+  check_writable(defined(a, op), op);
   return indexed(op, axis, {&a, &index, &source}, true);
 }
 Var unslice(const Var& a, int axis, int64_t start, int64_t step, int64_t extent) {

@@ -3,7 +3,9 @@
 #pragma once
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 #include "tracer/node.h"
@@ -24,6 +26,7 @@ using tracer::Category;
 // A number as the user wrote it: its category takes part in promotion, its value never in a key.
 class Number {
  public:
+  Number() : Number(int64_t(0)) {}
   Number(double v) : category_(Category::floating) { bits_.d = v; }
   Number(float v) : Number(double(v)) {}
   Number(int v) : Number(int64_t(v)) {}
@@ -36,9 +39,41 @@ class Number {
   Category category() const { return category_; }
   double to_double() const { return category_ == Category::floating ? bits_.d : double(bits_.i); }
   int64_t to_int() const { return category_ == Category::floating ? int64_t(bits_.d) : bits_.i; }
+  // As T. Throws ValueError where T cannot hold the value (fractions are cut off).
+  template <class T> T to() const {
+    if constexpr (std::is_same_v<T, bool>) {
+      return category_ == Category::floating ? bits_.d != 0 : bits_.i != 0;
+    } else if constexpr (std::is_integral_v<T>) {
+      if (category_ == Category::floating) {
+        const double whole = __builtin_trunc(bits_.d);
+        if (!(whole >= double(std::numeric_limits<T>::min()) && whole < double(std::numeric_limits<T>::max()) + 1)) does_not_fit(std::is_signed_v<T>, sizeof(T));
+        return T(whole);
+      }
+      if (std::is_unsigned_v<T> && sizeof(T) == 8 ? bits_.i < 0 : bits_.i < int64_t(std::numeric_limits<T>::min()) || bits_.i > int64_t(std::numeric_limits<T>::max()))
+        does_not_fit(std::is_signed_v<T>, sizeof(T));
+      return T(bits_.i);
+    } else {
+      return T(to_double());
+    }
+  }
+  double toDouble() const { return to_double(); }
+  float toFloat() const { return float(to_double()); }
+  int toInt() const { return to<int>(); }
+  int64_t toLong() const { return to<int64_t>(); }
+  short toShort() const { return to<short>(); }
+  int8_t toChar() const { return to<int8_t>(); }
+  uint8_t toByte() const { return to<uint8_t>(); }
+  bool toBool() const { return to<bool>(); }
+  bool isFloatingPoint() const { return category_ == Category::floating; }
+  bool isIntegral(bool include_bool) const { return category_ == Category::integer || (include_bool && isBoolean()); }
+  bool isBoolean() const { return category_ == Category::boolean; }
+  Dtype type() const { return category_ == Category::floating ? Dtype::Float64 : category_ == Category::integer ? Dtype::Int64 : Dtype::Bool; }
+  template <class T> bool equal(T v) const { return category_ == Category::floating ? bits_.d == double(v) : double(bits_.i) == double(v); }
+  Number operator-() const { return category_ == Category::floating ? Number(-bits_.d) : Number(-bits_.i); }
   uint64_t word() const { return category_ == Category::floating ? bit_pattern(bits_.d) : uint64_t(bits_.i); }
 
  private:
+  [[noreturn]] void does_not_fit(bool has_sign, size_t bytes) const;
   static uint64_t bit_pattern(double d) { return __builtin_bit_cast(uint64_t, d); }
   Category category_;
   union { double d; int64_t i; } bits_;
@@ -96,6 +131,25 @@ void set_random_seed(uint64_t seed);      // and starts the streams again
 std::pair<uint64_t, uint64_t> random_state();  // the seed and the number of the next stream
 std::pair<uint64_t, uint64_t> draw_stream();   // the seed and a stream for one random op
 void set_random_state(std::pair<uint64_t, uint64_t> state);
+// While it lives, this thread's random nodes take their numbers from it: new ones, which it keeps, or, after rewind(), those again.
+class RandomLog {
+ public:
+  RandomLog() = default;
+  RandomLog(const RandomLog&) = delete;
+  struct Scope {
+    explicit Scope(RandomLog& log);
+    ~Scope();
+    RandomLog* before;
+  };
+  void rewind() { next_ = 0; }
+  static std::pair<uint64_t, uint64_t> take();  // {seed, stream} for a node of this thread
+
+ private:
+  std::pair<uint64_t, uint64_t> take_from(RandomLog* outer);
+  std::vector<std::pair<uint64_t, uint64_t>> taken_;
+  size_t next_ = 0;
+  RandomLog* outer_ = nullptr;
+};
 Var full(const Sizes& extents, Number value, Dtype d);
 Var arange(Number start, Number step, int64_t count, Dtype d);
 Var random_uniform(const Sizes& extents, Dtype d);

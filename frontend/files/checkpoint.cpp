@@ -198,6 +198,17 @@ InputArchive& operator>>(InputArchive& archive, optim::Optimizer& optimizer) {
   return archive;
 }
 
+}  // namespace serialize
+namespace nn {
+void Module::save(serialize::OutputArchive& archive) const { archive << *this; }
+void Module::load(serialize::InputArchive& archive) { archive >> *this; }
+}  // namespace nn
+namespace optim {
+void Optimizer::save(serialize::OutputArchive& archive) const { archive << *this; }
+void Optimizer::load(serialize::InputArchive& archive) { archive >> *this; }
+}  // namespace optim
+namespace serialize {
+
 // ---- under a name ---------------------------------------------------------------------------------------------------------
 template <class T> static void write_nested(OutputArchive& archive, const std::string& key, const T& value) {
   OutputArchive nested;

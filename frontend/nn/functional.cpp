@@ -11,6 +11,7 @@ namespace frit {
 using detail::cell_of;
 using detail::shape_text;
 using detail::Sizes;
+using detail::UserCall;
 
 namespace {
 
@@ -40,6 +41,7 @@ Tensor widened(const Tensor& t) { return t.defined() ? t.to(compute_dtype(t.dtyp
 }  // namespace
 
 Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  const UserCall call("linear", {&input, &weight, &bias});
   const Sizes in = shape(input, "linear"), w = shape(weight, "linear");
   if (w.size() != 2) throw ShapeError("linear: the weight has shape " + shape_text(w) + ". Give a matrix [out_features, in_features].");
   if (in.empty() || in.back() != w[1])
@@ -64,6 +66,7 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
 }
 
 Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<int64_t> padding_idx) {
+  const UserCall call("embedding", {&weight, &indices});
   const Sizes w = shape(weight, "embedding");
   Sizes extents = shape(indices, "embedding");
   if (w.size() != 2) throw ShapeError("embedding: the weight has shape " + shape_text(w) + ". Give a matrix [rows, dimension].");
@@ -85,6 +88,7 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, std::optional<int6
 
 // ---- normalisation ----------------------------------------------------------------------------------------------------
 Tensor layer_norm(const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight, const Tensor& bias, double eps) {
+  const UserCall call("layer_norm", {&input, &weight, &bias});
   const auto axes = last_axes(input, normalized_shape, "layer_norm");
   check_floating(input, "layer_norm");
   check_parameter(weight, "layer_norm", "weight", normalized_shape.vec());
@@ -97,6 +101,7 @@ Tensor layer_norm(const Tensor& input, IntArrayRef normalized_shape, const Tenso
   return y.to(input.dtype());
 }
 Tensor rms_norm(const Tensor& input, IntArrayRef normalized_shape, const Tensor& weight, std::optional<double> eps) {
+  const UserCall call("rms_norm", {&input, &weight});
   const auto axes = last_axes(input, normalized_shape, "rms_norm");
   check_floating(input, "rms_norm");
   check_parameter(weight, "rms_norm", "weight", normalized_shape.vec());
@@ -107,6 +112,7 @@ Tensor rms_norm(const Tensor& input, IntArrayRef normalized_shape, const Tensor&
   return y.to(input.dtype());
 }
 Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, Tensor running_mean, Tensor running_var, bool training, double momentum, double eps) {
+  const UserCall call("batch_norm", {&input, &weight, &bias});
   const Sizes s = shape(input, "batch_norm");
   if (s.size() < 2) throw ShapeError("batch_norm: the input has shape " + shape_text(s) + ". Give one of [batch, channels, ...].");
   check_floating(input, "batch_norm");

@@ -9,6 +9,7 @@ namespace frit {
 using detail::cell_of;
 using detail::shape_text;
 using detail::Sizes;
+using detail::UserCall;
 
 namespace {
 
@@ -102,11 +103,13 @@ Tensor probability_loss(const Tensor& input, Tensor target, const Tensor& weight
 }  // namespace
 
 Tensor nll_loss(const Tensor& log_probabilities, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index) {
+  const UserCall call("nll_loss", {&log_probabilities, &target, &weight});
   const Targets t = prepare(log_probabilities, target, weight, ignore_index, "nll_loss");
   return finish(negative_likelihood(log_probabilities, t), t, reduction, "nll_loss");
 }
 
 Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, const Tensor& weight, int64_t reduction, int64_t ignore_index, double label_smoothing) {
+  const UserCall call("cross_entropy", {&input, &target, &weight});
   constexpr const char* op = "cross_entropy";
   if (!(label_smoothing >= 0 && label_smoothing <= 1)) throw ValueError("cross_entropy: label_smoothing is " + std::to_string(label_smoothing) + ". Choose a value between 0 and 1.");
   const Sizes in = shape(input, op);
@@ -121,10 +124,17 @@ Tensor cross_entropy_loss(const Tensor& input, const Tensor& target, const Tenso
   return likelihood * Scalar(1 - label_smoothing) + finish(smooth, t, reduction, op) * Scalar(label_smoothing / double(t.classes));
 }
 
-Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) { return reduced((input - target).square(), reduction, "mse_loss"); }
-Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) { return reduced((input - target).abs(), reduction, "l1_loss"); }
+Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
+  const UserCall call("mse_loss", {&input, &target});
+  return reduced((input - target).square(), reduction, "mse_loss");
+}
+Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
+  const UserCall call("l1_loss", {&input, &target});
+  return reduced((input - target).abs(), reduction, "l1_loss");
+}
 
 Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& target, const Tensor& weight, const Tensor& pos_weight, int64_t reduction) {
+  const UserCall call("binary_cross_entropy_with_logits", {&input, &target, &weight, &pos_weight});
   constexpr const char* op = "binary_cross_entropy_with_logits";
   if (shape(input, op) != shape(target, op))
     throw ShapeError(std::string(op) + ": the input has shape " + shape_text(shape(input, op)) + ", the target " + shape_text(shape(target, op)) + ". Their shapes must be equal.");

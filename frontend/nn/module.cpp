@@ -23,15 +23,6 @@ void check_name(const char* what, const std::string& name) {
   if (name.empty()) throw ValueError(std::string(what) + " name must not be empty. Give it a name.");
   if (name.find('.') != name.npos) throw ValueError(std::string(what) + " name must not contain a dot (got '" + name + "'). Dots join the names of modules and their parts.");
 }
-// The tensor stays the same for everyone who holds it, and takes the storage and type of `data`.
-void set_data(const Tensor& t, const Tensor& data) {
-  tracer::Value& fresh = frit::detail::value_of(data, "set_data");
-  frit::detail::value_of(t, "set_data");
-  tracer::Cell* cell = t.cell();
-  tracer::retain(&fresh);
-  tracer::release(std::exchange(cell->value, &fresh));
-  cell->entered.store(0, std::memory_order_relaxed);
-}
 template <class Convert> void convert(OrderedDict<std::string, Tensor>& list, Convert f) {
   NoGradGuard no_grad;
   for (auto& item : list) {
@@ -39,7 +30,7 @@ template <class Convert> void convert(OrderedDict<std::string, Tensor>& list, Co
     if (!t.defined()) continue;
     Tensor grad = t.grad();
     t.set_grad({});
-    set_data(t, f(t.detach()));
+    t.set_data(f(t.detach()));
     if (grad.defined()) t.set_grad(f(grad));
   }
 }
@@ -173,7 +164,7 @@ void Module::copy_values(const Module& from, const std::optional<Device>& device
       if (!item.value().defined() || !t.defined()) continue;
       Tensor data = item.value().detach().clone();
       if (device) data = data.to(*device);
-      set_data(t, data);
+      t.set_data(data);
       if (t.requires_grad() != item.value().requires_grad()) t.requires_grad_(item.value().requires_grad());
     }
   };

@@ -442,6 +442,7 @@ Expectation expected_type(const OpRow& r, const std::vector<Typed>& operands) {
   const Dtype d = promoted(values);
   switch (r.type) {
     case TypeRule::numeric: return {d != kBool, d};
+    case TypeRule::counted: return {true, d == kBool ? kInt64 : d};
     case TypeRule::floating: return {true, is_floating(d) ? d : kFloat32};
     case TypeRule::compare: return {true, kBool};
     case TypeRule::bits: return {!is_floating(d), d};

@@ -48,7 +48,36 @@ std::pair<Tensor, variable_list> hvp(const TensorFunction& f, const variable_lis
 // difference.
 bool gradcheck(const TensorFunction& f, const variable_list& inputs, double eps = 1e-6, double atol = 1e-5, double rtol = 1e-3);
 bool gradgradcheck(const TensorFunction& f, const variable_list& inputs, double eps = 1e-6, double atol = 1e-5, double rtol = 1e-3);
+
+// f(inputs), whose intermediate values are not kept for backward: backward calls f again, with the same random numbers. Gradients reach the
+// inputs and the parameters that f captures; tensors made before it should come in as inputs. f does the same each time and writes no input in
+// place (AutogradError). Checkpoints may be nested and differentiated again.
+variable_list checkpoint(const TensorFunction& f, const variable_list& inputs);
+template <class F> requires std::is_invocable_r_v<Tensor, F&, const Tensor&>
+Tensor checkpoint(F f, const Tensor& input) {
+  return checkpoint(TensorFunction([f](const variable_list& in) mutable -> variable_list { return {f(in[0])}; }), {input})[0];
+}
+
+// Watches for NaNs in a scope, on this thread: backward() throws AutogradError at the first gradient that has one, naming the op, the
+// line of its call, and the first op of the forward computation whose result had a NaN that its operands had not (where the guard was there).
+// Every op's result is looked at, so everything runs op by op. check_nan false: nothing is looked for.
+class AnomalyMode {
+ public:
+  static bool is_enabled();
+  static bool should_check_nan();
+  static void set_enabled(bool enabled, bool check_nan = true);
+};
+class DetectAnomalyGuard {
+ public:
+  explicit DetectAnomalyGuard(bool check_nan = true);
+  ~DetectAnomalyGuard();
+  DetectAnomalyGuard(const DetectAnomalyGuard&) = delete;
+
+ private:
+  bool on_, check_nan_;
+};
 }  // namespace autograd
+using autograd::DetectAnomalyGuard;
 
 namespace jit {
 enum class Mode : uint8_t { eager, automatic };

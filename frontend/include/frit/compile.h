@@ -63,9 +63,9 @@ struct Stats {
   double compile_ms;
 };
 Stats stats();                                       // of the process so far
-struct RecompileRecord { std::string reason; };
+struct RecompileRecord { std::string reason, line; };      // line: "file:line" of the call that flushed, empty where it is not known
 std::vector<RecompileRecord> recompiles();
-struct FlushRecord { std::string cause; int64_t ops; int tier; };
+struct FlushRecord { std::string cause; int64_t ops; int tier; std::string line; };
 std::vector<FlushRecord> flushes();                  // the latest 1,024 of automatic mode
 // One launch: of a fused kernel (tier 1 or 2), or of an op by itself (tier 0). bytes: each input and output once; flops: one per element and op, two
 // per multiply-and-add of a product; start: seconds since record_history; lines: of the calls that it computes.

@@ -27,6 +27,8 @@ Tensor eye(int64_t n, int64_t m, const TensorOptions& options = {});
 Tensor tril_indices(int64_t rows, int64_t columns, int64_t offset = 0, const TensorOptions& options = kInt64);
 Tensor triu_indices(int64_t rows, int64_t columns, int64_t offset = 0, const TensorOptions& options = kInt64);
 Tensor one_hot(const Tensor& classes, int64_t count = -1);
+// How often each number from 0 occurs in a tensor of whole ones and one axis, or the sums of its weights; at least `minlength` counts.
+Tensor bincount(const Tensor& a, const Tensor& weights = {}, int64_t minlength = 0);
 Tensor empty_like(const Tensor& t, const TensorOptions& options = {});
 Tensor zeros_like(const Tensor& t, const TensorOptions& options = {});
 Tensor ones_like(const Tensor& t, const TensorOptions& options = {});
@@ -71,7 +73,9 @@ class TensorData {
 Tensor tensor(const TensorData& data, const TensorOptions& options = {});
 
 // ---- every pointwise row of the op table
-#define UNARY(name, ...) inline Tensor name(const Tensor& a) { return a.name(); }
+#define UNARY(name, ...)                                        \
+  inline Tensor name(const Tensor& a) { return a.name(); }      \
+  inline Tensor& name##_(Tensor& a) { return a.name##_(); }
 #define BINARY(name, ...)                                                             \
   inline Tensor name(const Tensor& a, const Tensor& b) { return a.name(b); }          \
   inline Tensor name(const Tensor& a, const Scalar& b) { return a.name(b); }          \
@@ -174,16 +178,22 @@ inline Tensor any(const Tensor& a, OptionalIntArrayRef axes, bool keepdim = fals
 inline Tensor all(const Tensor& a) { return a.all(); }
 inline Tensor all(const Tensor& a, int64_t axis, bool keepdim = false) { return a.all(axis, keepdim); }
 inline Tensor all(const Tensor& a, OptionalIntArrayRef axes, bool keepdim = false) { return a.all(axes, keepdim); }
-inline Tensor var(const Tensor& a, bool unbiased = true) { return a.var(unbiased); }
-inline Tensor var(const Tensor& a, OptionalIntArrayRef axes, bool unbiased = true, bool keepdim = false) { return a.var(axes, unbiased, keepdim); }
-inline Tensor var(const Tensor& a, OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim = false) { return a.var(axes, correction, keepdim); }
-inline Tensor std(const Tensor& a, bool unbiased = true) { return a.std(unbiased); }
-inline Tensor std(const Tensor& a, OptionalIntArrayRef axes, bool unbiased = true, bool keepdim = false) { return a.std(axes, unbiased, keepdim); }
-inline Tensor std(const Tensor& a, OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim = false) { return a.std(axes, correction, keepdim); }
-std::tuple<Tensor, Tensor> var_mean(const Tensor& a, bool unbiased = true);
-std::tuple<Tensor, Tensor> var_mean(const Tensor& a, OptionalIntArrayRef axes, bool unbiased = true, bool keepdim = false);
-std::tuple<Tensor, Tensor> std_mean(const Tensor& a, bool unbiased = true);
-std::tuple<Tensor, Tensor> std_mean(const Tensor& a, OptionalIntArrayRef axes, bool unbiased = true, bool keepdim = false);
+template <ExactlyBool B> Tensor var(const Tensor& a, B unbiased) { return a.var(unbiased); }
+template <ExactlyBool B> Tensor var(const Tensor& a, OptionalIntArrayRef axes, B unbiased, bool keepdim = false) { return a.var(axes, unbiased, keepdim); }
+inline Tensor var(const Tensor& a, OptionalIntArrayRef axes = std::nullopt, const std::optional<Scalar>& correction = std::nullopt, bool keepdim = false) { return a.var(axes, correction, keepdim); }
+template <ExactlyBool B> Tensor std(const Tensor& a, B unbiased) { return a.std(unbiased); }
+template <ExactlyBool B> Tensor std(const Tensor& a, OptionalIntArrayRef axes, B unbiased, bool keepdim = false) { return a.std(axes, unbiased, keepdim); }
+inline Tensor std(const Tensor& a, OptionalIntArrayRef axes = std::nullopt, const std::optional<Scalar>& correction = std::nullopt, bool keepdim = false) { return a.std(axes, correction, keepdim); }
+std::tuple<Tensor, Tensor> var_mean(const Tensor& a, OptionalIntArrayRef axes = std::nullopt, const std::optional<Scalar>& correction = std::nullopt, bool keepdim = false);
+std::tuple<Tensor, Tensor> std_mean(const Tensor& a, OptionalIntArrayRef axes = std::nullopt, const std::optional<Scalar>& correction = std::nullopt, bool keepdim = false);
+template <ExactlyBool B> std::tuple<Tensor, Tensor> var_mean(const Tensor& a, B unbiased) { return var_mean(a, std::nullopt, Scalar(int(unbiased))); }
+template <ExactlyBool B> std::tuple<Tensor, Tensor> std_mean(const Tensor& a, B unbiased) { return std_mean(a, std::nullopt, Scalar(int(unbiased))); }
+template <ExactlyBool B> std::tuple<Tensor, Tensor> var_mean(const Tensor& a, OptionalIntArrayRef axes, B unbiased, bool keepdim = false) {
+  return var_mean(a, axes, std::optional<Scalar>(int(unbiased)), keepdim);
+}
+template <ExactlyBool B> std::tuple<Tensor, Tensor> std_mean(const Tensor& a, OptionalIntArrayRef axes, B unbiased, bool keepdim = false) {
+  return std_mean(a, axes, std::optional<Scalar>(int(unbiased)), keepdim);
+}
 inline Tensor norm(const Tensor& a, const Scalar& p = 2) { return a.norm(p); }
 inline Tensor norm(const Tensor& a, const std::optional<Scalar>& p, IntArrayRef axes, bool keepdim = false, std::optional<Dtype> type = std::nullopt) { return a.norm(p, axes, keepdim, type); }
 inline Tensor dist(const Tensor& a, const Tensor& b, const Scalar& p = 2) { return a.dist(b, p); }

@@ -73,6 +73,9 @@ class Optimizer {
   const ParamState* state(const Tensor& parameter) const;
   void set_state(const Tensor& parameter, ParamState state) { state_[parameter.cell()] = std::move(state); }
   void clear_state() { state_.clear(); }
+  // Options and state to and from an archive (frit/serialize.h). load throws FileError or ShapeError, and has changed nothing then.
+  virtual void save(serialize::OutputArchive& archive) const;
+  virtual void load(serialize::InputArchive& archive);
 
  protected:
   Optimizer(const char* name, std::vector<OptimizerParamGroup> groups, std::unique_ptr<OptimizerOptions> defaults);

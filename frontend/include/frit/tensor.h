@@ -3,12 +3,16 @@
 #pragma once
 #include <functional>
 #include <tuple>
+#include "frit/accessor.h"
 #include "frit/types.h"
 
 namespace frit {
 
 class Tensor;
 using TensorList = std::vector<Tensor>;
+
+// A flag that is no number: where an overload takes an axis too, a whole number is the axis.
+template <class B> concept ExactlyBool = std::is_same_v<B, bool>;
 
 namespace indexing {
 struct NoneType {};
@@ -37,6 +41,13 @@ struct TensorIndex;
 class Tensor : public handle::Var {
  public:
   Tensor() = default;
+  Tensor(const Tensor&) = default;
+  Tensor(Tensor&&) noexcept = default;
+  // A name takes another tensor; what an expression returns, as t[i], is written: t[i] = 1.
+  Tensor& operator=(const Tensor&) & = default;
+  Tensor& operator=(Tensor&&) & noexcept = default;
+  Tensor& operator=(const Tensor& content) && { return copy_(content); }
+  Tensor& operator=(const Scalar& content) && { return fill_(content); }
   Tensor(handle::Var v) : handle::Var(std::move(v)) {}
 
   // ---- what it is
@@ -72,6 +83,13 @@ class Tensor : public handle::Var {
   template <class T> T* data_ptr() const { return static_cast<T*>(data_pointer(DtypeOf<T>::value, true)); }
   template <class T> const T* const_data_ptr() const { return static_cast<const T*>(data_pointer(DtypeOf<T>::value, false)); }
   void* data_ptr() const { return data_pointer(dtype(), true); }
+  // Unchecked access to the elements, of rank N. Throws DtypeError or ShapeError when T or N is another.
+  template <class T, size_t N> TensorAccessor<T, N> accessor() const& {
+    check_rank(N);
+    T* data = data_ptr<T>();
+    return {data, sizes().data(), strides().data()};
+  }
+  template <class T, size_t N> TensorAccessor<T, N> accessor() && = delete;
 
   // ---- gradients
   bool requires_grad() const;
@@ -95,6 +113,7 @@ class Tensor : public handle::Var {
   void remove_hook(uint64_t handle) const;
   Tensor variable_data() const { return detach(); }
   Tensor data() const { return detach(); }
+  void set_data(const Tensor& data) const;  // this tensor, for everyone who holds it, takes data's storage, type and shape
   uint64_t _version() const;
 
   // ---- types and copies
@@ -224,7 +243,7 @@ class Tensor : public handle::Var {
   std::tuple<Tensor, Tensor> median(int64_t axis, bool keepdim = false) const;
   std::tuple<Tensor, Tensor> topk(int64_t k, int64_t axis = -1, bool largest = true, bool sorted = true) const;
   Tensor argsort(int64_t axis = -1, bool descending = false) const;
-  template <class B> requires std::is_same_v<B, bool>
+  template <ExactlyBool B>
   Tensor argsort(B, int64_t axis = -1, bool descending = false) const { return argsort(axis, descending); }
 
   // ---- reductions
@@ -254,12 +273,12 @@ class Tensor : public handle::Var {
   Tensor all() const;
   Tensor all(int64_t axis, bool keepdim = false) const;
   Tensor all(OptionalIntArrayRef axes, bool keepdim = false) const;
-  Tensor var(bool unbiased = true) const;
-  Tensor var(OptionalIntArrayRef axes, bool unbiased = true, bool keepdim = false) const;
-  Tensor var(OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim = false) const;
-  Tensor std(bool unbiased = true) const;
-  Tensor std(OptionalIntArrayRef axes, bool unbiased = true, bool keepdim = false) const;
-  Tensor std(OptionalIntArrayRef axes, const std::optional<Scalar>& correction, bool keepdim = false) const;
+  Tensor var(OptionalIntArrayRef axes = std::nullopt, const std::optional<Scalar>& correction = std::nullopt, bool keepdim = false) const;
+  template <ExactlyBool B> Tensor var(B unbiased) const { return var(std::nullopt, Scalar(int(unbiased))); }
+  template <ExactlyBool B> Tensor var(OptionalIntArrayRef axes, B unbiased, bool keepdim = false) const { return var(axes, std::optional<Scalar>(int(unbiased)), keepdim); }
+  Tensor std(OptionalIntArrayRef axes = std::nullopt, const std::optional<Scalar>& correction = std::nullopt, bool keepdim = false) const;
+  template <ExactlyBool B> Tensor std(B unbiased) const { return std(std::nullopt, Scalar(int(unbiased))); }
+  template <ExactlyBool B> Tensor std(OptionalIntArrayRef axes, B unbiased, bool keepdim = false) const { return std(axes, std::optional<Scalar>(int(unbiased)), keepdim); }
   Tensor norm(const Scalar& p = 2) const;
   Tensor norm(const Scalar& p, Dtype type) const { return to(type).norm(p); }
   Tensor norm(const std::optional<Scalar>& p, IntArrayRef axes, bool keepdim = false, std::optional<Dtype> type = std::nullopt) const;
@@ -377,6 +396,7 @@ class Tensor : public handle::Var {
   std::string str() const;   // as PyTorch prints it
 
  private:
+  void check_rank(size_t rank) const;
   void* data_pointer(Dtype wanted, bool exposed) const;
   uint64_t add_hook(std::function<Tensor(const Tensor&)> f) const;
 };

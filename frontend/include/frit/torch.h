@@ -42,6 +42,11 @@ namespace c10 = frit;
       throw ::frit::Error(::frit::str("" __VA_OPT__(, ) __VA_ARGS__).empty() ? ::frit::str("Expected " #condition " to be true, but got false.") \
                                                                              : ::frit::str("" __VA_OPT__(, ) __VA_ARGS__));                     \
   } while (false)
+#define TORCH_INTERNAL_ASSERT(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
+#define AT_ASSERT(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
+#define AT_ASSERTM(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
+#define TORCH_CHECK_VALUE(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
+#define TORCH_CHECK_INDEX(condition, ...) TORCH_CHECK(condition __VA_OPT__(, ) __VA_ARGS__)
 #define TORCH_MODULE(Name) FRIT_MODULE(Name)
 #define TORCH_MODULE_IMPL(Name, ImplType) FRIT_MODULE_IMPL(Name, ImplType)
 #define TORCH_ARG(T, name) FRIT_ARG(T, name)

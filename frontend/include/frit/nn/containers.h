@@ -1,6 +1,7 @@
 // Modules made of modules: Sequential (any mix, called one after the other), ModuleList, and functions as modules.
 #pragma once
 #include "frit/nn/module.h"
+#include "runtime/source_line.h"
 
 namespace frit::nn {
 
@@ -86,7 +87,10 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
     for (const AnyModule& m : other.modules_) push_back(m);
   }
   // The first module may take several tensors.
-  template <class... A> Tensor forward(const A&... inputs) { return run({Tensor(inputs)...}); }
+  template <class... A> [[gnu::noinline]] Tensor forward(const A&... inputs) {
+    const CallScope scope(__builtin_return_address(0));
+    return run({Tensor(inputs)...});
+  }
   std::shared_ptr<Module> ptr(size_t i) const { return modules_.at(i).ptr(); }
   std::shared_ptr<Module> operator[](size_t i) const { return ptr(i); }
   template <class T> auto& at(size_t i) const { return modules_.at(i).template get<T>(); }

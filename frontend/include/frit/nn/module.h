@@ -17,6 +17,11 @@
 #include "frit/autograd.h"
 #include "frit/nn/ordered_dict.h"
 
+namespace frit::serialize {
+class OutputArchive;
+class InputArchive;
+}  // namespace frit::serialize
+
 namespace frit::nn {
 
 template <class Contained> class ModuleHolder;
@@ -76,6 +81,10 @@ class Module : public std::enable_shared_from_this<Module> {
   template <class T> auto as() const noexcept { return dynamic_cast<const typename detail::ImplOf<T>::type*>(this); }
 
   virtual void pretty_print(std::ostream& stream) const;
+
+  // All parameters and buffers to and from an archive (frit/serialize.h). load throws FileError or ShapeError, and has changed nothing then.
+  virtual void save(serialize::OutputArchive& archive) const;
+  virtual void load(serialize::InputArchive& archive);
 
   // ---- registering, in constructors. Names may hold no dot and be used once.
   Tensor& register_parameter(std::string name, Tensor tensor, bool requires_grad = true);
