@@ -131,7 +131,12 @@ void record_history(int64_t launches) {
 }
 std::vector<LaunchRecord> history() {
   std::vector<LaunchRecord> all;
-  for (const Launched& r : launch_history()) all.push_back({r.kernel, r.tier, r.bytes, r.flops, r.seconds, r.start, {}, int64_t(r.thread)});
+  for (const Launched& r : launch_history()) {
+    std::vector<std::string> lines;
+    for (const CallSite* site : r.sites)
+      if (std::string line = source_line(site); !line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(std::move(line));
+    all.push_back({r.kernel, r.tier, r.bytes, r.flops, r.seconds, r.start, std::move(lines), int64_t(r.thread)});
+  }
   return all;
 }
 std::map<std::string, std::map<int64_t, int64_t>> histogram() { return axis_histogram(); }

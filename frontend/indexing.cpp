@@ -104,7 +104,8 @@ Flattened flatten_indexed(const Indexed& r) {
     const int64_t n = e[size_t(i)];
     Tensor index = r.index[size_t(i)];
     if (index.numel()) {
-      const int64_t low = index.min().item<int64_t>(), high = index.max().item<int64_t>();
+      const auto range = real_range(index);
+      const int64_t low = range ? range->first : index.min().item<int64_t>(), high = range ? range->second : index.max().item<int64_t>();
       if (low < -n || high >= n)
         throw IndexError("index: index " + std::to_string(low < -n ? low : high) + " is out of range for axis " + std::to_string(i) + " of " + shape_text(r.view.sizes()) + ". Valid indices are " +
                          std::to_string(-n) + " to " + std::to_string(n - 1) + ".");
@@ -189,22 +190,34 @@ Tensor Tensor::index_select(int64_t axis, const Tensor& i) const {
   const UserCall call("index_select", {this, &i});
   if (i.dim() > 1) throw ShapeError("index_select: the index has shape " + shape_text(i.sizes()) + ". A list is needed; use gather or index.");
   if (dim() == 0) return gather(0, i.reshape({}));
-  return take_along(*this, wrap_axis(axis, dim(), "index_select"), i);
+  const int a = wrap_axis(axis, dim(), "index_select");
+  check_real_index(i, sizes()[a], "index_select");
+  return take_along(*this, a, i);
 }
 Tensor Tensor::gather(int64_t axis, const Tensor& i) const {
   cell_of(*this, "gather"), cell_of(i, "gather");
-  return tracer::gather(*this, wrap_axis(axis, dim(), "gather"), i);
+  const int a = wrap_axis(axis, dim(), "gather");
+  if (dim()) check_real_index(i, sizes()[a], "gather");
+  return tracer::gather(*this, a, i);
 }
-Tensor Tensor::scatter(int64_t axis, const Tensor& i, const Tensor& source) const { return tracer::scatter(*this, wrap_axis(axis, dim(), "scatter"), i, source); }
+namespace {
+int scatter_axis(const Tensor& t, int64_t axis, const Tensor& i, const Tensor& source, const char* op) {
+  cell_of(t, op), cell_of(i, op), cell_of(source, op);
+  const int a = wrap_axis(axis, t.dim(), op);
+  if (t.dim() && t.dtype() == source.dtype()) check_real_index(i, t.sizes()[a], op);
+  return a;
+}
+}  // namespace
+Tensor Tensor::scatter(int64_t axis, const Tensor& i, const Tensor& source) const { return tracer::scatter(*this, scatter_axis(*this, axis, i, source, "scatter"), i, source); }
 Tensor Tensor::scatter(int64_t axis, const Tensor& i, const Scalar& v) const { return scatter(axis, i, Tensor(tracer::full({}, v, dtype())).expand(i.sizes())); }
 Tensor& Tensor::scatter_(int64_t axis, const Tensor& i, const Tensor& source) {
-  tracer::scatter_(tracer::Op::scatter, *this, wrap_axis(axis, dim(), "scatter_"), i, source);
+  tracer::scatter_(tracer::Op::scatter, *this, scatter_axis(*this, axis, i, source, "scatter_"), i, source);
   return *this;
 }
 Tensor& Tensor::scatter_(int64_t axis, const Tensor& i, const Scalar& v) { return scatter_(axis, i, Tensor(tracer::full({}, v, dtype())).expand(i.sizes())); }
-Tensor Tensor::scatter_add(int64_t axis, const Tensor& i, const Tensor& source) const { return tracer::scatter_add(*this, wrap_axis(axis, dim(), "scatter_add"), i, source); }
+Tensor Tensor::scatter_add(int64_t axis, const Tensor& i, const Tensor& source) const { return tracer::scatter_add(*this, scatter_axis(*this, axis, i, source, "scatter_add"), i, source); }
 Tensor& Tensor::scatter_add_(int64_t axis, const Tensor& i, const Tensor& source) {
-  tracer::scatter_(tracer::Op::scatter_add, *this, wrap_axis(axis, dim(), "scatter_add_"), i, source);
+  tracer::scatter_(tracer::Op::scatter_add, *this, scatter_axis(*this, axis, i, source, "scatter_add_"), i, source);
   return *this;
 }
 namespace {
@@ -216,12 +229,12 @@ Tensor add_index(int axis, const Tensor& i, const Tensor& source) {
 }  // namespace
 Tensor Tensor::index_add(int64_t axis, const Tensor& i, const Tensor& source) const {
   const UserCall call("index_add", {this, &i, &source});
-  const int a = wrap_axis(axis, dim(), "index_add");
+  const int a = scatter_axis(*this, axis, i, source, "index_add");
   return scatter_add(a, add_index(a, i, source), source);
 }
 Tensor& Tensor::index_add_(int64_t axis, const Tensor& i, const Tensor& source) {
   const UserCall call("index_add_", {this, &i, &source});
-  const int a = wrap_axis(axis, dim(), "index_add_");
+  const int a = scatter_axis(*this, axis, i, source, "index_add_");
   return scatter_add_(a, add_index(a, i, source), source);
 }
 Tensor Tensor::masked_fill(const Tensor& mask, const Scalar& v) const {
@@ -251,6 +264,7 @@ Tensor Tensor::masked_select(const Tensor& mask) const {
 }
 Tensor Tensor::take(const Tensor& i) const {
   const UserCall call("take", {this, &i});
+  check_real_index(i, numel(), "take");
   return reshape({numel()}).gather(0, i.reshape({i.numel()})).reshape(i.sizes());
 }
 // The result's shape depends on values: the tensor is read.

@@ -46,6 +46,38 @@ uint64_t axis_mask(OptionalIntArrayRef axes, int64_t rank, const char* op) {
   }
   return mask;
 }
+std::optional<std::pair<int64_t, int64_t>> real_range(const Tensor& index) {
+  const tracer::Cell* c = index.cell();
+  if (!c || c->deferred || !c->value || c->value->storage->pending.load(std::memory_order_relaxed) || (c->base && c->base->writes != c->seen)) return std::nullopt;
+  const tracer::Value& v = *c->value;
+  const int64_t count = v.numel();
+  if (!count) return std::nullopt;
+  return dispatch(v.dtype, [&](auto type) -> std::optional<std::pair<int64_t, int64_t>> {
+    using T = decltype(type);
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      const T* p = reinterpret_cast<const T*>(v.data());
+      int64_t low = int64_t(*p), high = low, at[tracer::max_rank] = {}, offset = 0;
+      for (int64_t n = 0; n < count; ++n) {
+        low = std::min(low, int64_t(p[offset])), high = std::max(high, int64_t(p[offset]));
+        for (int i = v.rank; i-- > 0;) {
+          offset += v.stride[i];
+          if (++at[i] < v.extent[i]) break;
+          offset -= v.stride[i] * at[i];
+          at[i] = 0;
+        }
+      }
+      return std::pair{low, high};
+    }
+    return std::nullopt;
+  });
+}
+void check_real_index(const Tensor& index, int64_t extent, const char* op) {
+  if (tracer::recorder().eager) return;
+  const auto range = real_range(index);
+  if (!range || (range->first >= -extent && range->second < extent)) return;
+  throw IndexError(std::string(UserCall::name_or(op)) + ": index " + std::to_string(range->first < -extent ? range->first : range->second) + " is out of range for an axis of extent " + std::to_string(extent) +
+                   ". Valid indices are " + std::to_string(-extent) + " to " + std::to_string(extent - 1) + ".");
+}
 }  // namespace detail
 
 // ---- what it is -------------------------------------------------------------------------------------------------------

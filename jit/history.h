@@ -14,7 +14,7 @@ struct Launched {
   int tier = 0;
   int64_t bytes = 0, flops = 0;  // each input and output once; one per element and op, two per multiply and add of a product
   double seconds = 0, start = 0; // start: since recording began
-  std::vector<const void*> sites;
+  std::vector<const CallSite*> sites;
   uint32_t thread = 0;
 };
 void keep_launches(size_t launches);  // the ring's size; 0: off. Forgets what was recorded

@@ -467,18 +467,29 @@ void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
   failures.rethrow();
 }
 
+namespace {
+// "  at train.cpp:31, train.cpp:33": where the user called these, each line once.
+std::string lines_of(const Trace& t, const std::vector<uint32_t>& nodes) {
+  std::vector<std::string> lines;
+  for (uint32_t n : nodes)
+    if (std::string line = source_line(t.nodes[n].result.site); !line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(std::move(line));
+  std::string s;
+  for (const std::string& line : lines) s += (s.empty() ? "  at " : ", ") + line;
+  return s;
+}
+}  // namespace
 std::string plan_text(const Plan& p, const Trace& t) {
   std::string s;
   for (const PlanStep& step : p.steps) {
     if (!step.fused) {
-      s += std::string("  ") + op_name(t.nodes[step.index].call.op) + "\n";
+      s += std::string("  ") + op_name(t.nodes[step.index].call.op) + lines_of(t, {step.index}) + "\n";
       continue;
     }
     const PlanGroup& g = p.groups[step.index];
     const char* kind[] = {"single", "elements", "row", "columns"};
     s += std::string("  ") + kind[int(g.nodes.kind)] + " kernel of " + std::to_string(g.nodes.nodes.size()) + " ops:";
     for (uint32_t n : g.nodes.nodes) s += std::string(" ") + op_name(t.nodes[n].call.op);
-    s += "  (" + std::to_string(g.group.operands.size()) + " inputs, " + std::to_string(g.group.outputs.size()) + " outputs)\n";
+    s += "  (" + std::to_string(g.group.operands.size()) + " inputs, " + std::to_string(g.group.outputs.size()) + " outputs)" + lines_of(t, g.nodes.nodes) + "\n";
   }
   return s;
 }

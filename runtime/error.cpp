@@ -5,7 +5,9 @@
 
 namespace frit {
 
-Error::Error(const std::string& text) : std::runtime_error(text), site_(call_site()) {}
+// The user's program may make errors of its own: they are told as they were written.
+Error::Error(const std::string& text) : std::runtime_error(text), site_(in_library(__builtin_return_address(0)) ? call_site() : nullptr) {}
+Error::Error(const char* text) : std::runtime_error(text), site_(in_library(__builtin_return_address(0)) ? call_site() : nullptr) {}
 
 const char* Error::what() const noexcept {
   static std::mutex* lock = new std::mutex;  // never destroyed; an exception may be read by several threads

@@ -12,8 +12,9 @@ struct CallSite;
 class Error : public std::runtime_error {  // base of all; what LibTorch calls c10::Error
  public:
   explicit Error(const std::string& text);
-  explicit Error(const char* text) : Error(std::string(text)) {}
-  const char* what() const noexcept override;   // with " (called at train.cpp:31)" where the line is known
+  explicit Error(const char* text);
+  // With " (called at train.cpp:31)" where the library made it, and the line is known.
+  const char* what() const noexcept override;
   const char* what_without_backtrace() const noexcept { return std::runtime_error::what(); }
   std::string msg() const { return std::runtime_error::what(); }
   const CallSite* site() const { return site_; }

@@ -99,6 +99,7 @@ struct Thread {
 thread_local Thread thread;
 }  // namespace
 
+bool in_library(const void* pc) noexcept { return library.contains(uintptr_t(pc)); }
 CallScope::CallScope(const void* return_address) noexcept : before_(std::exchange(thread.scope, return_address)) {}
 CallScope::~CallScope() { thread.scope = before_; }
 

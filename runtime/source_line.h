@@ -15,6 +15,7 @@ struct CallSite {
 // The user's call in progress on this thread; null where it cannot be told (a program that holds the library itself).
 const CallSite* call_site(const char* op = nullptr) noexcept;
 
+bool in_library(const void* pc) noexcept;
 // In functions of public headers that are too large to be inlined: who called them, in case the frames do not tell.
 //   [[gnu::noinline]] … { const CallScope scope(__builtin_return_address(0)); … }
 class CallScope {

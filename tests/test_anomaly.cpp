@@ -50,6 +50,10 @@ TEST_CASE("anomaly: nothing is thrown without the guard, outside of its scope, o
     }
     CHECK_FALSE(autograd::AnomalyMode::is_enabled());
     CHECK(std::isnan(run()));
+    autograd::AnomalyMode::set_enabled(true);
+    CHECK(autograd::AnomalyMode::should_check_nan());
+    CHECK_THROWS_AS(run(), AutogradError);
+    autograd::AnomalyMode::set_enabled(false);
   }
 }
 TEST_CASE("anomaly: a whole training step is as without it, in a compiled function too") {

@@ -101,8 +101,13 @@ void joins(Cases& c) {
 void sources(Cases& c) {
   for (const Sizes& shape : shapes()) {
     for (const Number& n : {Number(3), Number(2.5), Number(true), Number(-1), Number(1e30), Number(300)}) c.keep(tracer::full(shape, n, c.d));
-    c.keep(tracer::random_uniform(shape, c.d));
-    c.keep(tracer::random_normal(shape, c.d));
+    if (is_floating(c.d)) {
+      c.keep(tracer::random_uniform(shape, c.d));
+      c.keep(tracer::random_normal(shape, c.d));
+    } else {
+      CHECK_THROWS_AS(tracer::random_uniform(shape, c.d), DtypeError);
+      CHECK_THROWS_AS(tracer::random_normal(shape, c.d), DtypeError);
+    }
     c.keep(tracer::random_integer(shape, -7, 90, c.d));
   }
   for (int64_t n : {0, 1, 7, 33, 1000}) {

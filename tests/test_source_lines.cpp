@@ -106,6 +106,30 @@ TEST_CASE("source lines: flushes and recompiles tell the call that asked for the
   HAS(jit::recompiles().back().line, at(again));
 }
 
+TEST_CASE("source lines: what was compiled, and what was launched, tell theirs") {
+  const jit::ModeGuard guard(jit::Mode::automatic);
+  const Tensor x = randn({33});
+  int first = 0, second = 0;
+  const std::string text = jit::explain([&] {
+    first = __LINE__ + 1;
+    const Tensor y = x.exp() * 3;
+    second = __LINE__ + 1;
+    return y.tanh() + 1;
+  });
+  INFO(text);
+  HAS(text, at(first));
+  HAS(text, at(second));
+  auto f = compile([&] { return (x.sin() * 2).cos(); }); const int line = __LINE__;
+  f();
+  jit::record_history(16);
+  f();
+  const auto launches = jit::history();
+  jit::record_history(0);
+  REQUIRE(!launches.empty());
+  REQUIRE(launches.back().lines.size() == 1);
+  HAS(launches.back().lines[0], at(line));
+}
+
 TEST_CASE("source lines: on another thread, and through many calls") {
   std::string text;
   int line = 0;

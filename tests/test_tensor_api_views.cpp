@@ -264,7 +264,7 @@ TEST_CASE("api: errors of shapes and indices") {
       {[](const Tensor& x) { x.sum(IntArrayRef({0, 0})); }, {"sum", "twice"}},
       {[](const Tensor& x) { x.sum(5); }, {"sum", "axis 5"}},
       {[](const Tensor& x) { x.as_strided({3}, {3}, 0); }, {"as_strided"}},
-      {[](const Tensor& x) { x.mm(x); }, {"matmul", "[2, 3]"}},
+      {[](const Tensor& x) { x.mm(x); }, {"mm", "[2, 3]"}},
       {[](const Tensor& x) { x.mv(x); }, {"mv", "[2, 3]"}},
       {[](const Tensor& x) { x.tril().select(0, 0).tril(); }, {"tril", "[3]"}},
       {[](const Tensor& x) { x.mean(); }, {"mean", "int64", "kFloat32"}},

@@ -153,7 +153,7 @@ TEST_CASE("trace text: what the recorder would not write") {
       [](Trace& t) { t.lists.insert(t.lists.begin(), {4, 0}), t.nodes[5].call.in[0] = 2; },
       [](Trace& t) { t.new_size(9), t.new_size(10, true); },
       [](Trace& t) { t.derived[2] = 1; },
-      [](Trace& t) { t.name[2] = 1, t.name[3] = 65535; },
+      [](Trace& t) { t.name[2] = axis_label(1, nullptr), t.name[3] = axis_label(65535, nullptr); },
       [](Trace& t) { t.nodes[2].call.attr = 12345; },
       [](Trace& t) { t.nodes[2].call.kind = 0x55; },
       [](Trace& t) { t.nodes[4].call.attr = 9; },

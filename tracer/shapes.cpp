@@ -64,6 +64,12 @@ struct Rule {
     std::copy_n(from.size, from.rank, out.size);
   }
 
+  std::string wanted_shape() const {  // of expand
+    std::vector<int64_t> e;
+    for (int i = 0; i < int(call.attr); ++i) e.push_back(arg(i));
+    return shape_text(e);
+  }
+
   // ---- shape rules
   void leaf() const { out.rank = 0; }
   void wanted() const {
@@ -132,7 +138,7 @@ struct Rule {
       if (j < 0) out.size[i] = t.new_size(arg(i));
       else if (extent(a.size[j]) == arg(i)) out.size[i] = call.kind ? renamed(a.size[j]) : a.size[j];
       else if (a.size[j] == 1) out.size[i] = t.new_size(arg(i));
-      else fail("axis " + std::to_string(j) + " of extent " + std::to_string(extent(a.size[j])) + " cannot become " + std::to_string(arg(i)),
+      else fail("axis " + std::to_string(j) + " of extent " + std::to_string(extent(a.size[j])) + " cannot become " + std::to_string(arg(i)) + " of the wanted " + wanted_shape(),
                 "Only axes of extent 1 expand; pass -1 to keep an extent.");
     }
   }

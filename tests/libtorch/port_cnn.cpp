@@ -1,6 +1,6 @@
 // A network of convolutions for LibTorch, built against both libraries from this one source: BatchNorm in training and evaluation, residual
 // blocks, augmentations by flips, crops and erasing on the data's side, a custom dataset with a transform and a batch collation, SGD with
-// momentum and Nesterov's step, a StepLR, label smoothing, top-5 accuracy, a confusion matrix, weights frozen and thawed. Both print the
+// momentum and Nesterov's step, a StepLR, label smoothing, top-5 accuracy, a confusion matrix, statistics frozen and thawed. Both print the
 // same: what is random comes from a sequence of its own. Start reading at main.
 #ifdef USE_TORCH
 #include <torch/torch.h>
@@ -119,7 +119,7 @@ int main() {
   torch::nn::CrossEntropyLoss criterion(torch::nn::CrossEntropyLossOptions().label_smoothing(0.1).reduction(torch::kMean));
   for (size_t epoch = 1; epoch <= 4; ++epoch) {
     net.train();
-    for (auto& p : net.features->parameters()) p.set_requires_grad(epoch != 3);  // frozen for one epoch
+    if (epoch == 3) net.features->eval();  // the running statistics are used, and kept, for one epoch
     double running = 0.0;
     size_t index = 0, correct = 0;
     for (auto& batch : *loader) {
