@@ -606,3 +606,23 @@ TEST_CASE("memory that the user can reach is read and written at the call", "[au
     return bits_of(y) + bits_of(part) + bits_of(blob) + bits_of(before) + bits_of(after) + bits_of(owned);
   });
 }
+TEST_CASE("a value that is stored, and wanted by a choice that a reduction keeps", "[automatic]") {
+  same_in_all_modes([] {
+    const Tensor x = (numbers({3, 3, 3}) * 2).to(kInt32);
+    synchronize();
+    const Tensor y = x.exp(), z = y.maximum(x), scaled = z.square().mean({2}, true) * z;
+    return bits_of(y) + bits_of(scaled);
+  });
+}
+TEST_CASE("a reshape that has to copy is memory of its own", "[automatic]") {
+  same_in_all_modes([] {
+    const Tensor w = numbers({}).requires_grad_(), x = numbers({4, 6});
+    Tensor y = x * 1;
+    const Tensor apart = y.transpose(0, 1).reshape({24});
+    y.slice(0, 0, 2).add_(w);
+    apart.unsqueeze(0).add_(0.5);
+    const Tensor z = y.gelu();
+    z.sum().backward();
+    return bits_of(apart) + bits_of(y) + bits_of(z) + bits_of(w.grad());
+  });
+}

@@ -1,9 +1,4 @@
-// The cases that speak of compiled functions: what is compiled how often, what a failed call leaves, what results share, what a
-// child of fork can do.
-#include <sys/wait.h>
-#include <unistd.h>
-#include <chrono>
-#include <thread>
+// The cases that speak of compiled functions: what is compiled how often, what a failed call leaves, what results share.
 #include "tests/support/cases.h"
 
 using namespace frit;
@@ -86,34 +81,6 @@ TEST_CASE("B29 results of two compiled calls have storages of their own") {
   CHECK(!r1.is_alias_of(r2));
   CHECK(same(r1, {2.1}, 1e-6));
   CHECK(same(r2, {2.2}, 1e-6));
-}
-TEST_CASE("E02 a child of fork runs what its parent compiled, and compiles") {
-  const Tensor x = ones({1000000}), y = ones({3, 500});
-  auto f = compile([](const Tensor& t) { return (t * 2).sum(); });
-  CHECK(f(x).item<double>() == 2e6);
-  const jit::ModeGuard automatic(jit::Mode::automatic);
-  const auto g = [&](const Tensor& t) { return (t * 3 + 1).tanh().sum().item<double>(); };
-  const double wanted = g(y);
-  for (int k = 0; k < 3; ++k) CHECK(g(y) == wanted);  // the background thread has started
-  const pid_t child = fork();
-  REQUIRE(child >= 0);
-  if (child == 0) {
-    bool good = f(x).item<double>() == 2e6 && f(y).item<double>() == 3000;
-    for (int k = 0; k < 4; ++k) good = good && g(y) == wanted && g(y.reshape({30, 50})) == g(y.reshape({30, 50}));
-    jit::wait_for_compiles();
-    _exit(good ? 0 : 1);
-  }
-  CHECK(f(x).item<double>() == 2e6);
-  int status = 0;
-  pid_t ended = 0;
-  for (int k = 0; k < 3000 && !ended; ++k) {  // half a minute, at most
-    ended = waitpid(child, &status, WNOHANG);
-    if (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  if (!ended) kill(child, SIGKILL), waitpid(child, &status, 0);
-  CHECK(ended == child);
-  CHECK(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
 }
 TEST_CASE("F01, F02 compiled draws advance, and are those of eager") {
   auto f = compile([] { return dropout(ones({1024}), 0.5, true); });

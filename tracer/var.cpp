@@ -293,11 +293,13 @@ Var reshape(const Var& a, const Sizes& wanted, bool copy_allowed) {
   }
   if (!copy_allowed && !view)
     throw ShapeError("view: shape " + text(wanted) + " does not fit the strides of " + text(from) + " (it is not contiguous there). Use reshape(), which copies when it must.");
+  // What has to be copied has a place of its own in the order of reads and writes, and memory of its own from there on.
+  const Var from_where = view ? a : copy(a, true);
   settle_operand(c);
   const Turn turn;
   Recorder& r = turn.r;
   Call call{.op = Op::reshape, .kind = uint8_t(extents.size()), .attr = reshape_groups(from, extents)};
-  call.in[0] = r.node_of(c);
+  call.in[0] = r.node_of(from_where.cell());
   call.arg = r.bind(extents.data(), extents.size());
   const uint32_t n = r.emit(call);
   return view ? r.finish_view(n, c) : r.finish(n);

@@ -55,8 +55,8 @@ void Emitter::find_regions(StripPlan& plan, int axis) const {
   if (plan.cost < region_cost) return;
   std::vector<bool> done(p_.instrs.size(), false);
   for (size_t n = 0; n < plan.needed.size(); ++n) {
-    const auto is_select = [&](Id v) {
-      return instr(v).op == Op::scalar && instr(v).prim == Prim::select && a_.varies(instr(v).in[0], axis);
+    const auto is_select = [&](Id v) {  // that is evaluated in the strip: one that is read from the stash needs neither of its sides
+      return !(plan.stash && plan.stash->value == v) && instr(v).op == Op::scalar && instr(v).prim == Prim::select && a_.varies(instr(v).in[0], axis);
     };
     const Id v = plan.needed[n];
     if (!is_select(v) || done[instr(v).in[0]]) continue;

@@ -9,10 +9,9 @@ fault(outputs_that_are_roots_forgotten jit/fuse.cpp [=[bool out = roots_[n] || g
 fault(reads_not_ordered_after_writes jit/fuse.cpp [=[if (a.write && a.node != n) d.push_back({a.node, a.node == in});]=]
   [=[if (!PLANTED && a.write && a.node != n) d.push_back({a.node, a.node == in});]=])
 fault(writes_not_ordered_after_reads jit/fuse.cpp [=[accesses_[storage_[in]].push_back({n, false});]=] [=[if (!PLANTED) accesses_[storage_[in]].push_back({n, false});]=])
-fault(copying_reshapes_have_no_place jit/fuse.cpp [=[placed_[n] = t_.nodes[n].call.op == Op::reshape]=] [=[placed_[n] = !PLANTED && t_.nodes[n].call.op == Op::reshape]=])
 fault(every_write_is_private jit/fuse.cpp [=[pure[n] = (t.nodes[n].call.mode & in_place) && !shared[first[n]];]=]
   [=[pure[n] = (t.nodes[n].call.mode & in_place) && (PLANTED || !shared[first[n]]);]=])
-fault(leaves_never_share_memory jit/fuse.cpp [=[memory[n] = table.find(t.value[n]->storage);]=] [=[memory[n] = PLANTED ? n : table.find(t.value[n]->storage);]=])
+fault(leaves_never_share_memory jit/fuse.cpp [=[memory.push_back(table.find(t.value[n]->storage));]=] [=[memory.push_back(PLANTED ? n : table.find(t.value[n]->storage));]=])
 fault(sliced_views_pass_through jit/fuse.cpp [=[if (op != Op::expand && op != Op::reshape && op != Op::detach) return false;]=]
   [=[if (op != Op::expand && op != Op::reshape && op != Op::detach && !(PLANTED && op == Op::permute)) return false;]=])
 
@@ -60,17 +59,28 @@ fault(recorded_writes_do_not_count tracer/trace.cpp [=[s->version.fetch_add(1, s
 fault(overwritten_leaves_read_as_they_were tracer/trace.cpp [=[if (eager || !c->value || open->version[n] == c->value->storage->version]=] [=[if (PLANTED || eager || !c->value || open->version[n] == c->value->storage->version]=])
 fault(names_follow_size_classes tracer/trace.cpp [=[if (const uint16_t name = t.name_of(t.nodes[n].result.size[i]); t]=] [=[if (const uint16_t name = t.name_of(PLANTED && !eager ? t.find(t.nodes[n].result.size[i]) : t.nodes[n].result.size[i]); t]=])
 fault(overwritten_saved_tensors_unnoticed tracer/gradient.cpp [=[if (memory(t.written[k]) == own) overwritten(t, n, reader);]=] [=[if (!PLANTED && memory(t.written[k]) == own) overwritten(t, n, reader);]=])
-fault(strides_of_results_not_predicted tracer/predict.cpp [=[ordered_strides(out.extent, out.rank, like, out.stride);]=] [=[PLANTED ? make_contiguous(out) : ordered_strides(out.extent, out.rank, like, out.stride);]=])
+fault(strides_of_results_not_predicted tracer/predict.cpp [=[ordered_strides(out.extent, out.rank, order, out.stride);]=] [=[PLANTED ? make_contiguous(out) : ordered_strides(out.extent, out.rank, order, out.stride);]=])
 
 fault(expanded_targets_accepted tracer/var.cpp [=[if (!can) return false;]=] [=[if (PLANTED || !can) return false;]=])
 
 # ---- compiles that fail
-fault(kernel_compiles_fail jit/tiers.cpp [=[auto k = std::make_shared<CpuKernel>(compile_x86(lower_group(code, layout)));]=]
+fault(kernel_compiles_fail jit/tiers.cpp [=[std::shared_ptr<CpuKernel> k = load_or_compile('g',]=]
   [=[if (PLANTED) throw std::runtime_error("planted");
-    auto k = std::make_shared<CpuKernel>(compile_x86(lower_group(code, layout)));]=])
+    std::shared_ptr<CpuKernel> k = load_or_compile('g',]=])
 fault(plan_compiles_fail jit/tiers.cpp [=[std::shared_ptr<Plan> p = build_plan(t, needed, roots);]=]
   [=[if (PLANTED) throw std::runtime_error("planted");
   std::shared_ptr<Plan> p = build_plan(t, needed, roots);]=])
+
+# ---- following known traces, repeated flushes
+fault(followed_operands_not_compared tracer/follow.cpp [=[a.arg == b.arg && a.in[0] == b.in[0] && a.in[1] == b.in[1]]=] [=[a.arg == b.arg && (PLANTED || a.in[0] == b.in[0]) && a.in[1] == b.in[1]]=])
+fault(followed_attributes_not_compared tracer/follow.cpp [=[a.in[3] == b.in[3] && a.attr == b.attr;]=] [=[a.in[3] == b.in[3] && (PLANTED || a.attr == b.attr);]=])
+fault(followed_results_not_compared tracer/follow.cpp [=[if (a.dtype != b.dtype || a.rank != b.rank || a.flags != b.flags]=] [=[if (PLANTED) return true;
+  if (a.dtype != b.dtype || a.rank != b.rank || a.flags != b.flags]=])
+fault(followed_extents_not_compared tracer/follow.cpp [=[t.extent[join.child] != t.extent[join.parent]) return nullptr;]=] [=[!PLANTED && t.extent[join.child] != t.extent[join.parent]) return nullptr;]=])
+fault(repeated_flushes_ignore_handles jit/repeat.cpp [=[other |= unsigned(t.owner[n] != nullptr) ^ owned_[n];]=] [=[other |= PLANTED ? 0u : unsigned(t.owner[n] != nullptr) ^ owned_[n];]=])
+fault(repeated_flushes_ignore_memory jit/repeat.cpp [=[return memory_of(t, leaves_) == memory_;]=] [=[return PLANTED || memory_of(t, leaves_) == memory_;]=])
+fault(repeated_flushes_ignore_strides jit/repeat.cpp [=[if (stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=] [=[if (!PLANTED && stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=])
+fault(repeated_flushes_ignore_buckets jit/repeat.cpp [=[e <= v.buckets[i].low || e > v.buckets[i].high) return false;]=] [=[!PLANTED && (e <= v.buckets[i].low || e > v.buckets[i].high)) return false;]=])
 
 # ---- the key, its buckets
 fault(key_without_strides jit/key.cpp [=[w.put(stride_class(v));]=] [=[w.put(PLANTED ? uint64_t(0) : stride_class(v));]=])

@@ -1,6 +1,6 @@
 // Are the tests of automatic mode sharp? Every fault of faults.cmake is turned on by itself, in a process of its own, and has to be
 // found by the checks of the key or by random programs, within so many. Without a fault nothing is found.
-// FRIT_FAULT: a part of the names of the faults to try (all).
+// FRIT_FAULT: a part of the names of the faults to try (all). FRIT_CACHE=0 has to be set: faulty kernels must not reach the disk.
 #include <sys/wait.h>
 #include <unistd.h>
 #include <catch2/catch.hpp>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 #include "jit/tiers.h"
+#include "runtime/settings.h"
 #include "tests/faults/planted.h"
 #include "tests/support/key_checks.h"
 #include "tests/support/random_program.h"
@@ -83,6 +84,7 @@ Found finish(const Child& c) {
 
 // Case E06: the results are those of eager mode, what failed is told, and afterwards everything is compiled again.
 TEST_CASE("a compile that fails leaves everything usable", "[automatic][faults]") {
+  REQUIRE_FALSE(settings().cache);
   const auto names = std::begin(fault_names);
   for (const char* name : {"kernel_compiles_fail", "plan_compiles_fail"}) {
     INFO(name);
@@ -115,6 +117,7 @@ TEST_CASE("a compile that fails leaves everything usable", "[automatic][faults]"
   }
 }
 TEST_CASE("the tests of automatic mode find every planted fault", "[automatic][faults]") {
+  REQUIRE_FALSE(settings().cache);
   const char* wanted = std::getenv("FRIT_FAULT");
   std::map<int, Child> running;
   std::map<int, Found> found;
