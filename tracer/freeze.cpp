@@ -26,7 +26,7 @@ int Recording::source_of(const Cell* c, const std::vector<Var>& arguments) const
   return -1;
 }
 bool Recording::looks(const Source& s, Cell* c) const {
-  if (!c || !c->value || c->deferred || is_stale_view(c)) return false;
+  if (!c || c->deferred || !c->value || is_stale_view(c) || c->value->storage->reachable.load(std::memory_order_relaxed)) return false;
   const Value& v = *c->value;
   return v.dtype == s.dtype && v.rank == s.extents.size() && std::equal(s.extents.begin(), s.extents.end(), v.extent) && std::equal(s.strides.begin(), s.strides.end(), v.stride) &&
          std::equal(s.names.begin(), s.names.end(), v.name) && wants_gradient(c) == s.wants_gradient && bool(c->flags & gradient_leaf) == s.leaf &&
@@ -141,6 +141,7 @@ bool Recording::fits(const Recorder& r, const std::vector<Var>& arguments) const
 }
 
 std::vector<Var> Recording::replay(Recorder& r, const std::vector<Var>& arguments) {
+  const Turn turn;
   Trace& t = *r.open;
   const Trace& of = *trace_;
   const size_t count = of.nodes.size();
