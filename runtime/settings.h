@@ -12,7 +12,7 @@ namespace frit {
 //   bytes: a count with K, M, G or T (powers of 1024) · flag: 0 or 1
 //   path: a file or folder, from the root
 #define FRIT_FOR_EACH_SETTING(X)                                                                                     \
-  X(mode, choice, "eager", "automatic|eager", "automatic: hot traces are compiled; eager: each op runs at its call") \
+  X(mode, choice, "automatic", "automatic|eager", "automatic: hot traces are compiled; eager: each op runs at its call") \
   X(compile, choice, "background", "background|foreground", "where hot traces are compiled; foreground: the caller waits") \
   X(threads, count, "0", "", "threads for one op; 0: all processors that the process may use")                       \
   X(seed, count, "0", "", "seed of the random numbers until manual_seed is called")                                  \

@@ -277,7 +277,7 @@ TEST_CASE("statistics: counted from many threads, printed, subtracted") {
 
 TEST_CASE("settings: defaults and good values") {
   const Settings standard = with({});
-  CHECK(standard.mode == "eager");
+  CHECK(standard.mode == "automatic");
   CHECK(standard.threads == 0);
   CHECK(standard.memory_limit == 0);
   CHECK(standard.log.empty());
@@ -291,7 +291,7 @@ TEST_CASE("settings: defaults and good values") {
   CHECK(s.perf);
   CHECK(with({{"FRIT_MEMORY_LIMIT", "1000"}}).memory_limit == 1000);
   CHECK(with({{"FRIT_MEMORY_LIMIT", "7K"}}).memory_limit == 7168);
-  CHECK(with({{"FRIT_MODE", ""}}).mode == "eager");
+  CHECK(with({{"FRIT_MODE", ""}}).mode == "automatic");
 }
 
 TEST_CASE("settings: a bad value names the variable, the value and what is allowed") {
