@@ -152,7 +152,10 @@ bool ends_with_call(uintptr_t back) {
   return false;
 }
 bool of_a_header(const char* file) {
-  return std::strstr(file, "/include/frit/") || std::strstr(file, "/include/c++/") || !std::strncmp(file, "frontend/include/frit/", 22);
+  // Public headers, the op table and the handles that they are made of, the standard library.
+  for (const char* part : {"/include/frit/", "/include/frit-internal/", "/include/c++/", "/tracer/ops.def", "/tracer/var.h", "/runtime/source_line.h"})
+    if (std::strstr(file, part)) return true;
+  return !std::strncmp(file, "frontend/include/frit/", 22) || !std::strncmp(file, "tracer/ops.def", 14) || !std::strncmp(file, "tracer/var.h", 12);
 }
 std::string short_path(const char* file) {
   char folder[4096];

@@ -8,6 +8,7 @@
 using namespace frit;
 using frit::testing::thrown;
 
+namespace torch_like = frit;
 namespace {
 const jit::Mode modes[] = {jit::Mode::eager, jit::Mode::automatic};
 std::string at(int line) { return "test_source_lines.cpp:" + std::to_string(line); }
@@ -130,6 +131,18 @@ TEST_CASE("source lines: what was compiled, and what was launched, tell theirs")
   HAS(launches.back().lines[0], at(line));
 }
 
+TEST_CASE("source lines: calls of functions that headers make from the op table, and of the operators") {
+  const Tensor a = randn({2}), b = randn({3});
+  int line = 0;
+  const auto told = [&](const char* what, const std::string& text) {
+    INFO(what << ": " << text);
+    CHECK_THAT(text, Catch::Matchers::Contains(at(line)));
+  };
+  told("function", thrown<ShapeError>([&] { line = __LINE__; torch_like::atan2(a, b); }));
+  told("operator", thrown<ShapeError>([&] { line = __LINE__; a / b; }));
+  told("function of one", thrown<DtypeError>([&] { line = __LINE__; torch_like::bitwise_not(a); }));
+  told("where", thrown<ShapeError>([&] { line = __LINE__; torch_like::where(a > 0, a, b); }));
+}
 TEST_CASE("source lines: on another thread, and through many calls") {
   std::string text;
   int line = 0;

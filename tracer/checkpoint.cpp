@@ -53,7 +53,7 @@ Var handle_at(const Origin& o) {
   if (o.leaf) return Var::share(o.leaf);
   Trace& t = *o.place.trace;
   Recorder& r = recorder();
-  if (&t == r.open) return t.owner[o.place.node] ? Var::share(t.owner[o.place.node]) : Var::take(r.show(o.place.node));
+  if (&t == r.open) return Var::take(t.owner[o.place.node] && try_retain_cell(t.owner[o.place.node]) ? t.owner[o.place.node] : r.show(o.place.node));
   const Result& made = t.nodes[o.place.node].result;
   const int64_t one = 1;
   const ValueRef element = ValueRef::take(new_value(made.dtype, &one, 1));
@@ -107,6 +107,8 @@ std::vector<Var> checkpoint(CheckpointFunction f, const std::vector<Var>& inputs
         throw AutogradError("checkpoint: the function wrote its input " + std::to_string(i) + " in place, so it cannot be run again on what it was given. Write a clone() of it.");
     for (size_t i = 0; i < made.size(); ++i)
       if (!made[i].defined()) throw AutogradError("checkpoint: output " + std::to_string(i) + " is an undefined tensor. Return tensors that have values.");
+    for (const Var& v : made) settle_operand(v.cell());
+    const Turn turn;
     ends = find_ends(made, start);
   }
   if (ends.empty()) return made;
@@ -120,7 +122,10 @@ std::vector<Var> checkpoint(CheckpointFunction f, const std::vector<Var>& inputs
     passed.push_back(v), pasts.push_back(joins ? v : Var());
   }
   const size_t first_end = passed.size();
-  for (const Origin& o : ends) pasts.push_back(handle_at(o));
+  {
+    const Turn turn;
+    for (const Origin& o : ends) pasts.push_back(handle_at(o));
+  }
   for (size_t i = 0; i < made.size(); ++i)
     if (wants_gradient(made[i].cell())) {
       place[i] = int(attached.size());

@@ -1,7 +1,6 @@
 // Values and their storage. Storage objects, values and data come from pools: an eager op makes one of each.
 #include "tracer/value.h"
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <vector>
 #include "runtime/buffer.h"
@@ -111,28 +110,6 @@ Value* new_foreign_value(void* data, Dtype dtype, const int64_t* extents, const 
   return v;
 }
 
-Value* copied(const Value& v) {
-  Value* own = new_value(v.dtype, v.extent, v.rank);
-  const size_t size = size_of(v.dtype);
-  const int64_t count = v.numel();
-  const char* from = v.data();
-  char* to = own->data();
-  if (v.contiguous()) {
-    std::memcpy(to, from, size_t(count) * size);
-    return own;
-  }
-  int64_t at[max_rank] = {}, offset = 0;
-  for (int64_t n = 0; n < count; ++n, to += size) {
-    std::memcpy(to, from + offset * int64_t(size), size);
-    for (int i = v.rank; i-- > 0;) {
-      offset += v.stride[i];
-      if (++at[i] < v.extent[i]) break;
-      offset -= v.stride[i] * at[i];
-      at[i] = 0;
-    }
-  }
-  return own;
-}
 bool overlaps_itself(const Value& v) {
   // Exact for what views make: sorted by stride, each axis must step past everything the smaller ones reach.
   std::vector<std::pair<int64_t, int64_t>> axes;

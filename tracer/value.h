@@ -63,7 +63,6 @@ Value* new_alias(const Value& of, int rank);
 // Storage of the user's: free_foreign(context) runs when the last value goes.
 Value* new_foreign_value(void* data, Dtype dtype, const int64_t* extents, const int64_t* strides, int rank, void (*free_foreign)(void*),
                          void* context);
-Value* copied(const Value& v);                           // contiguous, in storage of its own
 bool overlaps_itself(const Value& v);                    // two indices reach one element (expanded)
 bool may_overlap(const Value& a, const Value& b);        // byte ranges intersect in one storage
 bool same_layout(const Value& a, const Value& b);        // the same elements in the same order

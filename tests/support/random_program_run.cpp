@@ -11,8 +11,13 @@
 namespace frit::testing {
 
 namespace {
-// Which op is named as the maker of a saved tensor depends on where the trace was cut: a flushed one is a leaf.
-std::string without_maker(const std::string& text) { return std::regex_replace(text, std::regex(" \\(made by \\w+\\)"), ""); }
+// Which op is named as the maker of a saved tensor, and whether its later writer is known, depends on where the trace was cut: a flushed one
+// is a leaf. The lines are those of this file.
+std::string without_maker(const Error& e) {
+  std::string text = e.what_without_backtrace();
+  for (const char* part : {" \\(called at [^)]*\\)", " \\((made by \\w+|a leaf)\\)", " in place afterwards( by \\w+)?"}) text = std::regex_replace(text, std::regex(part), "");
+  return text;
+}
 
 template <class T> void put_random(T& to, uint64_t bits, bool special) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -140,7 +145,7 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
             in.run(m);
           }
         } catch (const Error& e) {
-          m.show("error: " + without_maker(e.what()));
+          m.show("error: " + without_maker(e));
         }
       }
     });
@@ -153,7 +158,7 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
         m.show(m.slot[size_t(s)]);
         if (m.slot[size_t(s)].grad().defined()) m.show(m.slot[size_t(s)].grad());
       } catch (const Error& e) {
-        m.show("error: " + without_maker(e.what()));
+        m.show("error: " + without_maker(e));
       }
     }
   return shown;
