@@ -12,7 +12,7 @@ for program in "$build"/tests/test_cases_*; do
   found=1
   "$program" -r xml || true  # a failed case is a result
 done | awk -v classes="$(IFS='|'; echo "${names[*]}")" '
-  /<TestCase / { name = $0; sub(/.*name="/, "", name); sub(/".*/, "", name) }
+  /<TestCase / { name = $0; sub(/.*<TestCase name="/, "", name); sub(/".*/, "", name) }
   /<OverallResult / {
     good = index($0, "success=\"true\"") > 0
     rest = name
