@@ -1,27 +1,28 @@
 # The faults that test_automatic_faults plants, one at a time: a name, the file, what stands there, and what stands there instead
-# (PLANTED is true while the fault is on). Text that is not in its file any more stops the build: the fault moves with the code.
+# (PLANTED is true while the fault is on). What is called rare takes more programs than a quick test has, and is tried when it is
+# named. Text that is not in its file any more stops the build: the fault moves with the code.
 
 # ---- which ops share a kernel, and in which order
-fault(axes_of_kept_values_mixed_up jit/fuse.cpp [=[if (shown[i] != own) return false;]=] [=[if (!PLANTED && shown[i] != own) return false;]=])
+fault(rare_axes_of_kept_values_mixed_up jit/fuse.cpp [=[if (shown[i] != own) return false;]=] [=[if (!PLANTED && shown[i] != own) return false;]=])
 fault(writes_through_views_share_a_kernel jit/fuse.cpp [=[if (h == g && !d.same_group_allowed)]=] [=[if (!PLANTED && h == g && !d.same_group_allowed)]=])
 fault(outputs_that_are_roots_forgotten jit/fuse.cpp [=[bool out = roots_[n] || g.kind == GroupKind::single;]=]
   [=[bool out = (roots_[n] && !PLANTED) || g.kind == GroupKind::single;]=])
 fault(reads_not_ordered_after_writes jit/fuse.cpp [=[if (a.write && a.node != n) d.push_back({a.node, a.node == in});]=]
   [=[if (!PLANTED && a.write && a.node != n) d.push_back({a.node, a.node == in});]=])
-fault(writes_not_ordered_after_reads jit/fuse.cpp [=[accesses_[storage_[in]].push_back({n, false});]=] [=[if (!PLANTED) accesses_[storage_[in]].push_back({n, false});]=])
+fault(rare_writes_not_ordered_after_reads jit/fuse.cpp [=[accesses_[storage_[in]].push_back({n, false});]=] [=[if (!PLANTED) accesses_[storage_[in]].push_back({n, false});]=])
 fault(every_write_is_private jit/fuse.cpp [=[pure[n] = (t.nodes[n].call.mode & in_place) && !shared[first[n]];]=]
   [=[pure[n] = (t.nodes[n].call.mode & in_place) && (PLANTED || !shared[first[n]]);]=])
 fault(leaves_never_share_memory jit/fuse.cpp [=[memory.push_back(table.find(t.value[n]->storage));]=] [=[memory.push_back(PLANTED ? n : table.find(t.value[n]->storage));]=])
-fault(sliced_views_pass_through jit/fuse.cpp [=[if (op != Op::expand && op != Op::reshape && op != Op::detach) return false;]=]
+fault(rare_sliced_views_pass_through jit/fuse.cpp [=[if (op != Op::expand && op != Op::reshape && op != Op::detach) return false;]=]
   [=[if (op != Op::expand && op != Op::reshape && op != Op::detach && !(PLANTED && op == Op::permute)) return false;]=])
 
 # ---- what a kernel computes
 fault(half_values_not_rounded jit/group.cpp [=[return is_half(d) ? b_.expand]=] [=[return is_half(d) && !PLANTED ? b_.expand]=])
 fault(operands_that_do_not_vary_counted_once jit/group.cpp [=[if (!varies(item.refs[0])) {]=] [=[if (!PLANTED && !varies(item.refs[0])) {]=])
-fault(conversions_by_machine jit/group.cpp [=[b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0]]=]
+fault(rare_conversions_by_machine jit/group.cpp [=[b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0]]=]
   [=[(PLANTED ? v : b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0])]=])
 fault(numbers_from_the_first_slot jit/plan.cpp [=[t.args[call.arg + s.slot]]=] [=[t.args[call.arg + (PLANTED ? 0 : s.slot)]]=])
-fault(half_numbers_not_rounded jit/plan.cpp [=[if (is_half(s.type)) {]=] [=[if (!PLANTED && is_half(s.type)) {]=])
+fault(rare_half_numbers_not_rounded jit/plan.cpp [=[if (is_half(s.type)) {]=] [=[if (!PLANTED && is_half(s.type)) {]=])
 fault(numbers_baked_into_the_plan jit/plan.cpp [=[for (const GroupPlan::NumberSource& n : gp.numbers) slot[count++] = number_slot(t, n);]=]
   [=[for (const GroupPlan::NumberSource& n : gp.numbers) {
     static thread_local std::vector<std::pair<const void*, Slot>> baked;
@@ -41,7 +42,7 @@ fault(writes_go_to_new_memory jit/plan.cpp [=[if (o.in_place) {]=] [=[if (o.in_p
 fault(results_always_contiguous jit/plan.cpp [=[std::copy_n(strides.stride, t.rank_of(o.node), v->stride);]=] [=[if (!PLANTED) std::copy_n(strides.stride, t.rank_of(o.node), v->stride);]=])
 fault(values_dropped_too_early jit/plan.cpp [=[last[n] = std::max(last[n], step + 1);]=] [=[last[n] = std::max(last[n], PLANTED && step ? step : step + 1);]=])
 fault(bases_of_views_dropped jit/plan.cpp [=[if (k == RowKind::view) again(t.nodes[n].call.in[0], step, again);]=] [=[if (!PLANTED && k == RowKind::view) again(t.nodes[n].call.in[0], step, again);]=])
-fault(writes_of_a_plan_not_counted jit/plan.cpp [=[t.version[n.node] = n.before;]=] [=[t.version[n.node] = PLANTED ? 0 : n.before;]=])
+fault(rare_writes_of_a_plan_not_counted jit/plan.cpp [=[t.version[n.node] = n.before;]=] [=[t.version[n.node] = PLANTED ? 0 : n.before;]=])
 fault(root_views_not_made jit/plan.cpp [=[if (!failures.any() || !failures.reach(n)) make_value(t, n);]=] [=[if (!PLANTED && (!failures.any() || !failures.reach(n))) make_value(t, n);]=])
 
 # ---- what is run at all
@@ -51,17 +52,17 @@ fault(unread_writes_left_out jit/execute.cpp [=[(node.call.mode & in_place) && !
 
 # ---- recording: views, writes, saved tensors
 fault(saved_operands_released tracer/trace.cpp [=[if (k < 3 && what & (In0 << k)) saved[in] = true;]=] [=[if (!PLANTED && k < 3 && what & (In0 << k)) saved[in] = true;]=])
-fault(written_tensors_read_as_they_were tracer/trace.cpp [=[if (!is_stale(*open, latest)) return latest;]=] [=[if (PLANTED || !is_stale(*open, latest)) return latest;]=])
-fault(views_of_written_bases_stay tracer/trace.cpp [=[if (c->base && root_base(c)->writes != c->seen) refresh(c);]=] [=[if (c->base && root_base(c)->writes != c->seen && !(PLANTED && !eager)) refresh(c);]=])
-fault(bases_do_not_learn_of_written_views tracer/trace.cpp [=[if (!grad) return;]=] [=[if (!grad || (PLANTED && !eager)) return;]=])
+fault(rare_written_tensors_read_as_they_were tracer/trace.cpp [=[if (!is_stale(*open, latest)) return latest;]=] [=[if (PLANTED || !is_stale(*open, latest)) return latest;]=])
+fault(rare_views_of_written_bases_stay tracer/trace.cpp [=[if (c->base && root_base(c)->writes != c->seen) refresh(c);]=] [=[if (c->base && root_base(c)->writes != c->seen && !(PLANTED && !eager)) refresh(c);]=])
+fault(rare_bases_do_not_learn_of_written_views tracer/trace.cpp [=[if (!grad) return;]=] [=[if (!grad || (PLANTED && !eager)) return;]=])
 fault(reads_do_not_wait_for_writes tracer/trace.cpp [=[if (c->deferred || (c->value && c->value->storage->pending]=] [=[if (c->deferred || (!PLANTED && c->value && c->value->storage->pending]=])
-fault(recorded_writes_do_not_count tracer/trace.cpp [=[s->version.fetch_add(1, std::memory_order_relaxed);]=] [=[if (eager || !PLANTED) s->version.fetch_add(1, std::memory_order_relaxed);]=])
-fault(overwritten_leaves_read_as_they_were tracer/trace.cpp [=[if (eager || !c->value || open->version[n] == c->value->storage->version]=] [=[if (PLANTED || eager || !c->value || open->version[n] == c->value->storage->version]=])
-fault(names_follow_size_classes tracer/trace.cpp [=[if (const uint16_t name = t.name_of(t.nodes[n].result.size[i]); t]=] [=[if (const uint16_t name = t.name_of(PLANTED && !eager ? t.find(t.nodes[n].result.size[i]) : t.nodes[n].result.size[i]); t]=])
-fault(overwritten_saved_tensors_unnoticed tracer/gradient.cpp [=[if (memory(t.written[k]) == own) overwritten(t, n, reader);]=] [=[if (!PLANTED && memory(t.written[k]) == own) overwritten(t, n, reader);]=])
+fault(rare_recorded_writes_do_not_count tracer/trace.cpp [=[s->version.fetch_add(1, std::memory_order_relaxed);]=] [=[if (eager || !PLANTED) s->version.fetch_add(1, std::memory_order_relaxed);]=])
+fault(rare_overwritten_leaves_read_as_they_were tracer/trace.cpp [=[if (eager || !c->value || open->version[n] == c->value->storage->version]=] [=[if (PLANTED || eager || !c->value || open->version[n] == c->value->storage->version]=])
+fault(names_follow_size_classes tracer/trace.cpp [=[if (const uint16_t name = t.label_of(t.nodes[n].result.size[i]); t]=] [=[if (const uint16_t name = t.label_of(PLANTED && !eager ? t.find(t.nodes[n].result.size[i]) : t.nodes[n].result.size[i]); t]=])
+fault(rare_overwritten_saved_tensors_unnoticed tracer/gradient.cpp [=[if (memory(t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);]=] [=[if (!PLANTED && memory(t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);]=])
 fault(strides_of_results_not_predicted tracer/predict.cpp [=[ordered_strides(out.extent, out.rank, order, out.stride);]=] [=[PLANTED ? make_contiguous(out) : ordered_strides(out.extent, out.rank, order, out.stride);]=])
 
-fault(expanded_targets_accepted tracer/var.cpp [=[if (!can) return false;]=] [=[if (PLANTED || !can) return false;]=])
+fault(rare_expanded_targets_accepted tracer/var.cpp [=[if (!can) return false;]=] [=[if (PLANTED || !can) return false;]=])
 
 # ---- compiles that fail
 fault(kernel_compiles_fail jit/tiers.cpp [=[std::shared_ptr<CpuKernel> k = load_or_compile('g',]=]
@@ -72,15 +73,15 @@ fault(plan_compiles_fail jit/tiers.cpp [=[std::shared_ptr<Plan> p = build_plan(t
   std::shared_ptr<Plan> p = build_plan(t, needed, roots);]=])
 
 # ---- following known traces, repeated flushes
-fault(followed_operands_not_compared tracer/follow.cpp [=[a.arg == b.arg && a.in[0] == b.in[0] && a.in[1] == b.in[1]]=] [=[a.arg == b.arg && (PLANTED || a.in[0] == b.in[0]) && a.in[1] == b.in[1]]=])
-fault(followed_attributes_not_compared tracer/follow.cpp [=[a.in[3] == b.in[3] && a.attr == b.attr;]=] [=[a.in[3] == b.in[3] && (PLANTED || a.attr == b.attr);]=])
-fault(followed_results_not_compared tracer/follow.cpp [=[if (a.dtype != b.dtype || a.rank != b.rank || a.flags != b.flags]=] [=[if (PLANTED) return true;
+fault(rare_followed_operands_not_compared tracer/follow.cpp [=[a.arg == b.arg && a.in[0] == b.in[0] && a.in[1] == b.in[1]]=] [=[a.arg == b.arg && (PLANTED || a.in[0] == b.in[0]) && a.in[1] == b.in[1]]=])
+fault(rare_followed_attributes_not_compared tracer/follow.cpp [=[a.in[3] == b.in[3] && a.attr == b.attr;]=] [=[a.in[3] == b.in[3] && (PLANTED || a.attr == b.attr);]=])
+fault(rare_followed_results_not_compared tracer/follow.cpp [=[if (a.dtype != b.dtype || a.rank != b.rank || a.flags != b.flags]=] [=[if (PLANTED) return true;
   if (a.dtype != b.dtype || a.rank != b.rank || a.flags != b.flags]=])
-fault(followed_extents_not_compared tracer/follow.cpp [=[t.extent[join.child] != t.extent[join.parent]) return nullptr;]=] [=[!PLANTED && t.extent[join.child] != t.extent[join.parent]) return nullptr;]=])
-fault(repeated_flushes_ignore_handles jit/repeat.cpp [=[other |= unsigned(t.owner[n] != nullptr) ^ owned_[n];]=] [=[other |= PLANTED ? 0u : unsigned(t.owner[n] != nullptr) ^ owned_[n];]=])
-fault(repeated_flushes_ignore_memory jit/repeat.cpp [=[return memory_of(t, leaves_) == memory_;]=] [=[return PLANTED || memory_of(t, leaves_) == memory_;]=])
-fault(repeated_flushes_ignore_strides jit/repeat.cpp [=[if (stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=] [=[if (!PLANTED && stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=])
-fault(repeated_flushes_ignore_buckets jit/repeat.cpp [=[e <= v.buckets[i].low || e > v.buckets[i].high) return false;]=] [=[!PLANTED && (e <= v.buckets[i].low || e > v.buckets[i].high)) return false;]=])
+fault(rare_followed_extents_not_compared tracer/follow.cpp [=[t.extent[join.child] != t.extent[join.parent]) return nullptr;]=] [=[!PLANTED && t.extent[join.child] != t.extent[join.parent]) return nullptr;]=])
+fault(rare_repeated_flushes_ignore_handles jit/repeat.cpp [=[other |= unsigned(t.owner[n] != nullptr) ^ owned_[n];]=] [=[other |= PLANTED ? 0u : unsigned(t.owner[n] != nullptr) ^ owned_[n];]=])
+fault(rare_repeated_flushes_ignore_memory jit/repeat.cpp [=[return memory_of(t, leaves_) == memory_;]=] [=[return PLANTED || memory_of(t, leaves_) == memory_;]=])
+fault(rare_repeated_flushes_ignore_strides jit/repeat.cpp [=[if (stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=] [=[if (!PLANTED && stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=])
+fault(rare_repeated_flushes_ignore_buckets jit/repeat.cpp [=[e <= v.buckets[i].low || e > v.buckets[i].high) return false;]=] [=[!PLANTED && (e <= v.buckets[i].low || e > v.buckets[i].high)) return false;]=])
 
 # ---- the key, its buckets
 fault(key_without_strides jit/key.cpp [=[w.put(stride_class(v));]=] [=[w.put(PLANTED ? uint64_t(0) : stride_class(v));]=])
