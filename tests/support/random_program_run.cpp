@@ -15,7 +15,7 @@ namespace {
 // is a leaf. The lines are those of this file.
 std::string without_maker(const Error& e) {
   std::string text = e.what_without_backtrace();
-  for (const char* part : {" \\(called at [^)]*\\)", " \\((made by \\w+|a leaf)\\)", " in place afterwards( by \\w+)?"}) text = std::regex_replace(text, std::regex(part), "");
+  for (const char* part : {" \\((called|named) at [^)]*\\)", " \\((made by \\w+|a leaf)\\)", " in place afterwards( by \\w+)?"}) text = std::regex_replace(text, std::regex(part), "");
   return text;
 }
 
