@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include "frontend/detail.h"
+#include "frontend/run_record.h"
 #include "jit/buckets.h"
 #include "jit/history.h"
 #include "jit/tiers.h"
@@ -68,7 +69,8 @@ void save(const std::string& path) {
   out.flush();
   if (!out) throw FileError("buckets::save: " + path + " could not be written. Check the folder and its permissions.");
 }
-void load(const std::string& path) {
+namespace {
+std::vector<std::pair<std::string, jit::BucketPolicy>> read_policies(const std::string& path) {
   std::ifstream in(path);
   if (!in) throw FileError("buckets::load: " + path + " could not be opened. Check the path.");
   std::vector<std::pair<std::string, jit::BucketPolicy>> read;
@@ -78,9 +80,16 @@ void load(const std::string& path) {
   } catch (const nlohmann::json::exception& e) {
     throw FileError("buckets::load: " + path + " is no policy file (" + e.what() + "). Write one with buckets::save.");
   }
-  for (const auto& [axis, policy] : read) axis.empty() ? jit::set_default_policy(policy) : jit::set_policy(axis, policy);
+  return read;
+}
+}  // namespace
+void load(const std::string& path) {
+  for (const auto& [axis, policy] : read_policies(path)) axis.empty() ? jit::set_default_policy(policy) : jit::set_policy(axis, policy);
 }
 }  // namespace buckets
+void detail::pin_buckets(const std::string& path) {
+  for (const auto& [axis, policy] : buckets::read_policies(path)) jit::pin_policy(axis, policy);
+}
 
 // ---- axis names --------------------------------------------------------------------------------------------------------------
 Tensor named(const Tensor& t, const std::string& names) {

@@ -68,6 +68,7 @@ struct Table {
   std::deque<std::string> names{""};  // references to its elements stay valid
   std::vector<BucketPolicy> policies{BucketPolicy::pow2()};
   std::vector<bool> own{true};  // false: follows the default
+  std::vector<bool> pinned{false};
   std::atomic<uint64_t> generation{1};
 };
 Table& table() {
@@ -81,6 +82,7 @@ uint16_t intern(Table& t, const std::string& name) {
   t.names.push_back(name);
   t.policies.push_back(t.policies[0]);
   t.own.push_back(false);
+  t.pinned.push_back(false);
   return uint16_t(t.names.size() - 1);
 }
 }  // namespace
@@ -99,16 +101,24 @@ void set_policy(const std::string& name, const BucketPolicy& p) {
   Table& t = table();
   const std::unique_lock hold(t.lock);
   const uint16_t id = intern(t, name);
+  if (t.pinned[id]) return;
   t.policies[id] = p, t.own[id] = true;
   ++t.generation;
 }
 void set_default_policy(const BucketPolicy& p) {
   Table& t = table();
   const std::unique_lock hold(t.lock);
+  if (t.pinned[0]) return;
   t.policies[0] = p;
   for (size_t i = 1; i < t.policies.size(); ++i)
     if (!t.own[i]) t.policies[i] = p;
   ++t.generation;
+}
+void pin_policy(const std::string& name, const BucketPolicy& p) {
+  name.empty() ? set_default_policy(p) : set_policy(name, p);
+  Table& t = table();
+  const std::unique_lock hold(t.lock);
+  t.pinned[name.empty() ? 0 : intern(t, name)] = true;
 }
 BucketPolicy policy_of(uint16_t name) {
   Table& t = table();

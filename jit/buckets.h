@@ -36,6 +36,7 @@ uint16_t axis_name_id(const std::string& name);    // interned; 1 and up
 const std::string& axis_name(uint16_t id);
 void set_policy(const std::string& name, const BucketPolicy& p);
 void set_default_policy(const BucketPolicy& p);
+void pin_policy(const std::string& name, const BucketPolicy& p);  // sets it ("": the default) so that later sets of this name change nothing
 BucketPolicy policy_of(uint16_t name);
 std::map<std::string, BucketPolicy> all_policies();  // "" is the default
 uint64_t policy_generation();                        // changes with every set

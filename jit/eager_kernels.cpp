@@ -5,6 +5,7 @@
 #include <chrono>
 #include <climits>
 #include "jit/kernel_store.h"
+#include "jit/run_log.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/launch.h"
 #include "runtime/log.h"
@@ -49,6 +50,7 @@ template <class Spec> std::shared_ptr<CpuKernel> create(const Spec& s) {
     if (!loaded) count(&Counters::eager_kernels);
     count(&Counters::compile_ns, ns);
     count(&Counters::cache_bytes, k->code_bytes);
+    log_compile("eager kernel " + k->name, start, k->code_bytes, loaded);
     return k;
   }));
 }

@@ -7,6 +7,7 @@
 #include "jit/execute_parts.h"
 #include "jit/history.h"
 #include "jit/repeat.h"
+#include "jit/run_log.h"
 #include "jit/verify.h"
 #include "runtime/cpu.h"
 #include "runtime/error.h"
@@ -24,8 +25,10 @@ std::atomic<bool> interpret_all{false};
 const bool installed = [] {
   set_executor(&execute);
   set_name_text(&axis_name);
-  set_eager_default(settings().mode == "eager");
-  if (settings().seed) set_random_seed(uint64_t(settings().seed));
+  at_load([] {
+    set_eager_default(settings().mode == "eager");
+    if (settings().seed) set_random_seed(uint64_t(settings().seed));
+  });
   if (!cpu_info().generates_code()) interpret_all = true;
   return true;
 }();
@@ -136,16 +139,19 @@ void run(const PlanUse& use, Trace& t, const Work* work, CompileWhere where) {
 
 void execute(Trace& t, const char* cause) {
   frit::count(&Counters::flushes);
+  FlushScope scope(cause);
   const Recorder& r = recorder();
   const CompileWhere where = r.foreground ? CompileWhere::foreground : tier_settings().where;
   RepeatedFlush* seen = r.eager || r.anomaly.on || explains() ? nullptr : repeated_flush(t);
   if (seen)
     if (const PlanUse use = seen->plan(t); use.plan) {
       note_flush(cause, seen->ops(), 1);
+      if (scope.on()) scope.note.ops = seen->ops(), scope.note.tier = 1, scope.note.structure = seen->structure(), scope.note.axes = logged_axes(seen->axes(t));
       return run(use, t, nullptr, where);
     }
   uint32_t ops = 0;
   for (const Node& n : t.nodes) ops += n.call.op != Op::leaf;
+  scope.note.ops = ops;
   if (r.eager || r.anomaly.on || (ops == 1 && !r.foreground) || interpret_all) {
     frit::count(&Counters::tier0_flushes);
     frit::count(&Counters::eager_ops, ops);
@@ -164,6 +170,10 @@ void execute(Trace& t, const char* cause) {
     refused = std::current_exception();
   }
   note_flush(cause, ops, use.plan ? 1 : 0);
+  if (scope.on()) {
+    scope.note.tier = use.plan ? 1 : 0, scope.note.new_plan = use.fresh, scope.note.structure = hash_of(key.structure), scope.note.axes = logged_axes(key.axes);
+    if (use.fresh) log_plan(*use.plan, t, key);
+  }
   if (use.plan) {
     if (!seen) seen = remember_flush(t, key, ops);
     if (seen) seen->add(key, use);

@@ -2,6 +2,7 @@
 #include "jit/history.h"
 #include <algorithm>
 #include <mutex>
+#include "runtime/buffer.h"
 
 namespace frit::jit {
 
@@ -22,11 +23,6 @@ Ring& ring() {
   static Ring* r = new Ring;
   return *r;
 }
-uint32_t thread_number() {
-  static std::atomic<uint32_t> next{0};
-  static thread_local const uint32_t mine = next++;
-  return mine;
-}
 int64_t bytes_of(const Trace& t, uint32_t n) { return t.numel(n) * int64_t(size_of(t.nodes[n].result.dtype)); }
 int64_t flops_of(const Trace& t, uint32_t n) {
   const Call& call = t.nodes[n].call;
@@ -40,6 +36,16 @@ int64_t flops_of(const Trace& t, uint32_t n) {
 }
 }  // namespace
 
+uint32_t thread_number() {
+  static std::atomic<uint32_t> next{0};
+  static thread_local const uint32_t mine = next++;
+  return mine;
+}
+std::chrono::steady_clock::time_point launches_began() {
+  Ring& r = ring();
+  const std::lock_guard hold(r.lock);
+  return r.began;
+}
 void keep_launches(size_t launches) {
   Ring& r = ring();
   const std::lock_guard hold(r.lock);
@@ -62,7 +68,7 @@ void LaunchScope::begin() {
 void LaunchScope::end() noexcept {
   const Clock::time_point stop = Clock::now();
   Launched record;
-  record.tier = tier, record.thread = thread_number();
+  record.tier = tier, record.thread = thread_number(), record.memory = memory_stats().current;
   record.seconds = std::chrono::duration<double>(stop - start_).count();
   std::vector<uint32_t> inside(nodes_, nodes_ + count_), read;
   for (uint32_t n : inside) {

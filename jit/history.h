@@ -16,9 +16,12 @@ struct Launched {
   double seconds = 0, start = 0; // start: since recording began
   std::vector<const CallSite*> sites;
   uint32_t thread = 0;
+  int64_t memory = 0;            // bytes in tensors afterwards
 };
 void keep_launches(size_t launches);  // the ring's size; 0: off. Forgets what was recorded
 std::vector<Launched> launch_history();
+std::chrono::steady_clock::time_point launches_began();
+uint32_t thread_number();      // of this thread: 0, 1, … in the order in which they asked
 
 namespace detail {
 extern std::atomic<bool> recording;

@@ -2,6 +2,8 @@
 // number of each size class; per leaf also how its strides lie and which leaves share storage. Start at make_key.
 #include "jit/key.h"
 #include <cstring>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 #include "jit/fuse.h"
 
 namespace frit::jit {
@@ -87,5 +89,7 @@ TraceKey make_key(const Trace& t, const std::vector<bool>& roots) {
   }
   return key;
 }
+
+uint64_t hash_of(const std::string& structure) { return XXH3_64bits(structure.data(), structure.size()); }
 
 }  // namespace frit::jit

@@ -24,6 +24,7 @@ struct TraceKey {
 
 // roots: by node, what must be real afterwards. The trace's size classes are read, nothing is changed.
 // How a leaf's strides lie: 0 contiguous; else per axis its place in the order of strides, or that it repeats.
+uint64_t hash_of(const std::string& structure);
 uint64_t stride_class(const tracer::Value& v);
 TraceKey make_key(const Trace& t, const std::vector<bool>& roots);
 

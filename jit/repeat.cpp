@@ -14,7 +14,7 @@ constexpr size_t most_records = 8, most_variants = 64;
 }
 
 RepeatedFlush::RepeatedFlush(const Trace& t, const TraceKey& key, uint32_t ops)
-    : generation_(policy_generation()), ops_(ops), owned_(t.nodes.size()), walked_(t.walked) {
+    : generation_(policy_generation()), ops_(ops), structure_(hash_of(key.structure)), owned_(t.nodes.size()), walked_(t.walked) {
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
     owned_[n] = t.owner[n] != nullptr;
     if (t.nodes[n].call.op != Op::leaf) continue;
@@ -22,7 +22,7 @@ RepeatedFlush::RepeatedFlush(const Trace& t, const TraceKey& key, uint32_t ops)
     strides_.push_back(stride_class(*t.value[n]));
   }
   memory_ = memory_of(t, leaves_);
-  for (const TraceKey::Axis& a : key.axes) axes_.push_back({a.id, AxisCount(a.name)});
+  for (const TraceKey::Axis& a : key.axes) axes_.push_back({a.id, a.name, AxisCount(a.name)});
 }
 bool RepeatedFlush::matches(const Trace& t) const {
   unsigned other = generation_ != policy_generation() || t.walked != walked_;
@@ -47,6 +47,11 @@ PlanUse RepeatedFlush::plan(const Trace& t) {
   }
   for (Axis& a : axes_) a.count.add(t.extent[a.id]);
   return p;
+}
+std::vector<TraceKey::Axis> RepeatedFlush::axes(const Trace& t) const {
+  std::vector<TraceKey::Axis> list;
+  for (const Axis& a : axes_) list.push_back({a.name, a.id, t.extent[a.id], policy_of(a.name).bucket(t.extent[a.id])});
+  return list;
 }
 void RepeatedFlush::add(const TraceKey& key, const PlanUse& use) {
   if (variants_.size() >= most_variants) variants_.erase(variants_.begin());

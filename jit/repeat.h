@@ -15,10 +15,13 @@ class RepeatedFlush final : public tracer::FlushRecord {
   PlanUse plan(const Trace& t);
   void add(const TraceKey& key, const PlanUse& use);
   uint32_t ops() const { return ops_; }
+  uint64_t structure() const { return structure_; }       // hash_of the key's
+  std::vector<TraceKey::Axis> axes(const Trace& t) const;  // as the key's, for the extents of t
 
  private:
   struct Axis {
     tracer::SizeId id;
+    uint16_t name;
     AxisCount count;                   // of the histogram
   };
   struct Variant {
@@ -27,6 +30,7 @@ class RepeatedFlush final : public tracer::FlushRecord {
   };
   uint64_t generation_;
   uint32_t ops_;
+  uint64_t structure_;
   std::vector<uint8_t> owned_;         // by node
   std::vector<bool> walked_;
   std::vector<uint32_t> leaves_, memory_;  // nodes, and which of them share memory

@@ -23,6 +23,7 @@
 #include <xxhash.h>
 #include "jit/kernel_store.h"
 #include "jit/lower.h"
+#include "jit/run_log.h"
 #include "runtime/error.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/log.h"
@@ -186,6 +187,7 @@ std::shared_ptr<Plan> compile_plan(const Trace& t, const std::vector<bool>& need
   const auto start = std::chrono::steady_clock::now();
   std::shared_ptr<Plan> p = build_plan(t, needed, roots);
   count(&Counters::compile_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  log_compile("plan of " + std::to_string(p->ops) + " ops", start, 0, false);
   FRIT_LOG_LINE(fusion, "plan of " + std::to_string(p->ops) + " ops in " + std::to_string(p->steps.size()) + " steps\n" + plan_text(*p, t));
   return p;
 }
@@ -236,6 +238,7 @@ std::shared_ptr<CpuKernel> compile_group_kernel(const GroupCode& code, const Gro
     count(&Counters::compile_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
     if (!loaded) count(&Counters::kernels_compiled);
     count(&Counters::cache_bytes, k->code_bytes);
+    log_compile("kernel " + k->name, start, k->code_bytes, loaded);
     FRIT_LOG_LINE(kernels, "kernel " + k->name + ", " + std::to_string(k->code_bytes) + " bytes");
     return k;
   }));
@@ -350,7 +353,7 @@ PlanUse plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& n
     if (at == s.plans.end()) return {};
     s.entries.splice(s.entries.begin(), s.entries, at->second);
     count(&Counters::plan_hits);
-    return {at->second->structure->plan, at->second->life};
+    return {at->second->structure->plan, at->second->life, false};
   };
   if (PlanUse u = known(); u.plan) return u;
   std::shared_ptr<Structure>& place = s.structures[key.structure];
@@ -383,7 +386,7 @@ PlanUse plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& n
   }
   if (st->stage != Stage::compiled) return {};
   const std::shared_ptr<Plan> plan = st->plan;
-  return {plan, add_entry(s, st, std::move(bytes), key)};
+  return {plan, add_entry(s, st, std::move(bytes), key), true};
 }
 PlanUse PlanUse::again() const {
   if (!life || life->dropped.load(std::memory_order_relaxed)) return {};

@@ -41,6 +41,7 @@ struct PlanUse {
   };
   std::shared_ptr<Plan> plan;
   std::shared_ptr<Life> life;
+  bool fresh = false;                // the key was met for the first time
   // The same once more, counted as a hit; nothing once it was dropped.
   PlanUse again() const;
 };

@@ -236,10 +236,11 @@ std::string build_identity() {
   const CpuInfo& cpu = cpu_info();
   return id + (cpu.avx2 ? "a" : "-") + (cpu.fma ? "f" : "-") + (cpu.f16c ? "h" : "-") + (cpu.avx512 ? "5" : "-");
 }
+std::string cache_folder() { return settings().cache_dir.empty() ? standard_folder() : settings().cache_dir; }
 DiskCache* kernel_disk_cache() {
   static DiskCache* cache = []() -> DiskCache* {  // never destroyed
     const Settings& s = settings();
-    const std::string folder = s.cache_dir.empty() ? standard_folder() : s.cache_dir;
+    const std::string folder = cache_folder();
     if (!s.cache || folder.empty() || build_identity().empty()) return nullptr;
     return new DiskCache(folder, s.cache_limit);
   }();

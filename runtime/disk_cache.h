@@ -41,5 +41,6 @@ class DiskCache {
 std::string build_identity();
 // The process's own, by the settings FRIT_CACHE, FRIT_CACHE_DIR and FRIT_CACHE_LIMIT; null when it is off.
 DiskCache* kernel_disk_cache();
+std::string cache_folder();                              // where it lies, used or not; empty when there is no place for it
 
 }  // namespace frit

@@ -115,6 +115,15 @@ Settings parse_settings(const SettingLookup& lookup) {
   return s;
 }
 
+void at_load(const std::function<void()>& start) {
+  try {
+    start();
+  } catch (const Error& e) {
+    const std::string line = std::string("frit: ") + e.what() + "\n";
+    [[maybe_unused]] const ssize_t told = ::write(2, line.data(), line.size());
+    ::_exit(2);
+  }
+}
 const Settings& settings() {
   static const Settings* s = new Settings(parse_settings(environment));
   return *s;

@@ -24,6 +24,9 @@ namespace frit {
   X(cache, flag, "1", "", "keeps compiled kernels on disk for the next process")                                      \
   X(cache_dir, path, "", "", "the folder for them; by itself $XDG_CACHE_HOME/frit or ~/.cache/frit")                 \
   X(cache_limit, bytes, "256M", "", "bytes that they may take there; the least recently used go")                     \
+  X(buckets, path, "", "", "a policy file (frit tune, buckets::save) that is loaded at the start; its axes keep it") \
+  X(report, path, "", "", "a file for the record of the run, written when it ends (frit report reads it)")           \
+  X(report_launches, count, "65536", "", "launches that the record holds: the latest so many; 0: none")                \
   X(log, words, "", "trace|fusion|kernels|recompiles|cache|all", "what is reported on the standard error output")    \
   X(perf, flag, "0", "", "names generated kernels for Linux perf")
 
@@ -51,6 +54,7 @@ const Settings& settings();                          // throws ValueError, which
 std::vector<SettingRow> setting_rows();
 std::string settings_text();                         // the table, printable; names FRIT_* variables that mean nothing
 std::string environment_variable(const char* name);  // one that is not ours, such as HOME; empty where it is not set
+void at_load(const std::function<void()>& start);     // while the library is loaded, where nobody can catch: an error is told, and ends the process
 Settings parse_settings(const SettingLookup& lookup);
 
 }  // namespace frit

@@ -30,6 +30,7 @@ const LibraryRule library_rules[] = {
     {"cuda\\.h|cuda_runtime.*", "runtime/.*cuda.*", "the CUDA runtime belongs to runtime/*cuda*"},
     {"tbb/.*|oneapi/.*", "runtime/launch\\.cpp", "oneTBB belongs to the launcher"},
     {"zlib\\.h", "runtime/idx\\.cpp|frontend/files/zip\\.cpp", "zlib belongs to the idx reader and to zip files"},
+    {"CLI/.*", "frontend/cli/.*", "CLI11 belongs to the command line"},
     {"quadmath\\.h|catch2/.*", "never", "only tests use it"},
 };
 const char* const heavy_headers = "iostream|ostream|istream|sstream|fstream|iomanip|regex|filesystem|fmt/.*|nlohmann/.*";

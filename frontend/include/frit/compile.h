@@ -24,7 +24,7 @@ class Buckets {
   std::string text_;
 };
 namespace buckets {
-void set(const std::string& axis, const Buckets& policy);   // axis "": the default of axes without a policy
+void set(const std::string& axis, const Buckets& policy);   // axis "": the default of axes without a policy. An axis named in FRIT_BUCKETS keeps that policy
 Buckets get(const std::string& axis);
 void save(const std::string& path);                  // JSON; FileError
 void load(const std::string& path);                  // FileError, ValueError; on an error nothing is changed

@@ -1,6 +1,7 @@
 // Frit's public API in one light header (no iostream: see frit/print.h and frit/torch.h).
 #pragma once
 #include "frit/autograd.h"
+#include "frit/bench.h"
 #include "frit/compile.h"
 #include "frit/custom_function.h"
 #include "frit/einops.h"

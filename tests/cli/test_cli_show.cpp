@@ -1,0 +1,222 @@
+// frit bench, tune, explain and report: what they print and write is what was measured, and wrong input harms nothing.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+#include <set>
+#include "tests/cli/tool.h"
+
+using namespace tool;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+const std::string scripts = std::string(FRIT_SOURCE_DIR) + "/tests/cli/scripts/";
+const std::string bodies = scripts + "bodies.cpp", lengths = scripts + "lengths.cpp", cases = scripts + "cases.cpp";
+const json* body(const json& list, const std::string& name, int64_t argument = -1) {
+  for (const json& b : list)
+    if (b.at("name") == name && b.value("argument", int64_t(-1)) == argument) return &b;
+  return nullptr;
+}
+// Every tag closed, in order; nothing fetched.
+void check_page(const std::string& html) {
+  std::vector<std::string> open;
+  for (size_t at = html.find('<'); at != html.npos; at = html.find('<', at + 1)) {
+    if (html[at + 1] == '!') continue;
+    const size_t end = html.find('>', at);
+    REQUIRE(end != html.npos);
+    std::string tag = html.substr(at + 1, end - at - 1);
+    const bool closing = tag[0] == '/', alone = tag.back() == '/';
+    const std::string name = tag.substr(closing, tag.find_first_of(" />", closing) - closing);
+    if (name == "meta" || alone) continue;
+    if (!closing) {
+      open.push_back(name);
+    } else {
+      REQUIRE(!open.empty());
+      REQUIRE(open.back() == name);
+      open.pop_back();
+    }
+  }
+  CHECK(open.empty());
+  for (const char* outside : {"http://", "https://", "src=", "<script", "@import", "url("}) CHECK(html.find(outside) == html.npos);
+  CHECK_THAT(html, Contains("width=device-width"));
+  CHECK(html.find("nan") == html.npos);
+  CHECK(html.find("-inf") == html.npos);
+}
+}  // namespace
+
+TEST_CASE("cli bench: bodies of every kind are measured in three modes; what differs or throws is told") {
+  const Folder folder;
+  const std::string file = folder.path / "now.json", markdown = folder.path / "now.md";
+  const Result r = call({"bench", bodies, "--seconds", "0.01", "--only", "chain,rows,whole,training", "--json", file, "--markdown", markdown});
+  CAPTURE(r.out, r.error);
+  CHECK(r.code == 0);
+  const json j = json::parse(slurp(file));
+  CHECK(j.at("bench").size() == 6);
+  for (const json& b : j.at("bench")) {
+    CAPTURE(b.dump());
+    CHECK(b.at("equal") == true);
+    CHECK(b.at("kept") == true);
+    for (const char* way : {"eager", "automatic", "compiled"}) {
+      const json& w = b.at(way);
+      for (const char* time : {"first", "median", "low", "high"}) CHECK(w.at(time).get<double>() > 0);
+      CHECK(w.at("low").get<double>() <= w.at("median").get<double>());
+      CHECK(w.at("median").get<double>() <= w.at("high").get<double>());
+      for (const char* time : {"record", "launch", "run"}) CHECK(w.at(time).get<double>() >= 0);
+      CHECK(w.at("samples").get<int>() >= 5);
+      CHECK(w.at("kernels").get<int>() >= 1);
+    }
+    CHECK(b.at("compiled").at("compile").get<double>() > 0);
+    CHECK(b.at("compiled").at("from_disk") == 0);
+  }
+  // Counts are exact: a chain of five ops is one kernel when compiled, and reads x once and writes the result once.
+  const json& chain = *body(j.at("bench"), "chain");
+  CHECK(chain.at("eager").at("kernels") == 5);
+  for (const char* way : {"automatic", "compiled"}) {
+    CHECK(chain.at(way).at("kernels") == 1);
+    CHECK(chain.at(way).at("bytes") == 2 * 64 * 256 * 4);
+    CHECK(chain.at(way).at("flops") == 5 * 64 * 256);
+  }
+  CHECK(chain.at("compiled").at("plans") == 1);
+  CHECK(chain.at("automatic").at("calls_until_compiled").get<int>() >= 2);
+  CHECK(body(j.at("bench"), "rows", 17));
+  for (const std::string& text : {r.out, slurp(markdown)}) CHECK_THAT(text, Contains("chain") && Contains("rows 256") && Contains("training") && Contains("GFLOP/s"));
+  CHECK(r.out.find('\033') == std::string::npos);
+
+  // Against itself, with one body slower than before and one unknown.
+  json old = j;
+  old["bench"][0]["eager"]["median"] = old["bench"][0]["eager"]["median"].get<double>() * 1000, old["bench"][0]["eager"]["low"] = old["bench"][0]["eager"]["median"];
+  old["bench"].erase(1);
+  spit(file, old.dump());
+  const Result again = call({"bench", bodies, "--seconds", "0.01", "--only", "chain,rows", "--baseline", file});
+  CHECK(again.code == 0);
+  CHECK_THAT(again.out, Contains("old time by new") && Contains("new"));
+
+  const Result unequal = call({"bench", bodies, "--seconds", "0.01", "--only", "unequal"});
+  CHECK(unequal.code == 1);
+  CHECK_THAT(unequal.out, Contains("DIFFERENT"));
+  CHECK_THAT(unequal.error, Contains("differ in: unequal"));
+  const Result throwing = call({"bench", bodies, "--seconds", "0.01", "--only", "throwing"});
+  CHECK(throwing.code == 1);
+  CHECK_THAT(throwing.error, Contains("throwing") && Contains("[2, 3]"));
+}
+
+TEST_CASE("cli bench: wrong input") {
+  const Folder folder;
+  const std::string no_json = folder.write("old.json", "{\"bench\": 3"), old_format = folder.write("older.json", "{\"results\": []}");
+  CHECK(call({"bench"}).code == 2);
+  CHECK(call({"bench", bodies, "--seconds", "0"}).code == 2);
+  CHECK(call({"bench", bodies, "--baseline", no_json}).code == 2);
+  CHECK_THAT(call({"bench", bodies, "--baseline", old_format}).error, Contains("no result of frit bench"));
+  CHECK_THAT(call({"bench", bodies, "--json", folder.path / "no/x.json"}).error, Contains("cannot be written"));
+  const Result unknown = call({"bench", bodies, "--only", "nothing"});
+  CHECK(unknown.code == 1);
+  CHECK_THAT(unknown.error, Contains("no FRIT_BENCH body nothing") && Contains("chain"));
+  const Result main = call({"bench", cases, "three"});
+  CHECK(main.code == 1);
+  CHECK(call({"bench", "--suite", "no_such_body"}).code == 1);
+}
+
+TEST_CASE("cli bench: the suite has its nine families") {
+  const Result r = call({"bench", "--suite", "decode", "shapes", "--seconds", "0.01"});
+  CAPTURE(r.error);
+  CHECK(r.code == 0);
+  CHECK_THAT(r.out, Contains("decode 256") && Contains("shapes"));
+  const Result names = call({"bench", "--suite", "none"});
+  for (const char* name : {"pointwise", "norm", "softmax", "gemm", "attention", "mlp", "transformer", "decode", "shapes"}) CHECK_THAT(names.error, Contains(name));
+}
+
+TEST_CASE("cli tune: edges come from the extents met; the policy is applied without a rebuild, and the results stay") {
+  const Folder folder;
+  const std::string policy = folder.path / "policy.json";
+  const Result r = call({"tune", lengths, "--axis", "seq", "--buckets", "4", "-o", policy});
+  CAPTURE(r.out, r.error);
+  REQUIRE(r.code == 0);
+  CHECK_THAT(r.out, Contains("axis \"seq\"") && Contains("slowdown measured") && Contains("replayed") && Contains("after"));
+  const json j = json::parse(slurp(policy));
+  const std::string text = j.at("buckets").at("seq");
+  REQUIRE(text.starts_with("edges{"));
+  // The last edge is the largest extent that was met.
+  const Result plain = call({"run", lengths});
+  const json record = [&] {
+    const std::string file = folder.path / "record.json";
+    CHECK(call({"report", lengths, "-o", folder.path / "r.html", "--keep", file}).code == 0);
+    return json::parse(slurp(file));
+  }();
+  const json& met = record.at("histogram").at("seq");
+  CHECK_THAT(text, Contains(std::to_string(met.back()[0].get<int64_t>()) + "}"));
+  // Applied by the option and by the environment; plans are as many as buckets were met, and the numbers are the same.
+  CHECK(call({"run", "--policy", policy, lengths}).out == plain.out);
+  CHECK(call({"run", lengths}, {{"FRIT_BUCKETS", policy}}).out == plain.out);
+  const std::string own = folder.write("two.json", "{\"buckets\": {\"seq\": \"edges{40, 200, 600}\"}}"), file = folder.path / "own.json";
+  CHECK(call({"report", lengths, "-o", folder.path / "r.html", "--keep", file, "--policy", own}, {{"FRIT_COMPILE", "foreground"}}).code == 0);
+  const json with = json::parse(slurp(file));
+  std::set<int64_t> highs;
+  for (const json& f : with.at("flushes"))
+    for (const json& a : f.at("axes"))
+      if (a[0] == "seq") highs.insert(a[3].get<int64_t>());
+  CHECK(highs == std::set<int64_t>{40, 200, 600});
+  CHECK(with.at("policies").at("seq") == "edges{40, 200, 600}");
+  // A record serves in place of a run.
+  const Result log = call({"tune", "--log", file, "--axis", "seq", "-o", folder.path / "logged.json"});
+  CAPTURE(log.error);
+  CHECK(log.code == 0);
+  CHECK(json::parse(slurp(folder.path / "logged.json")).at("buckets").contains("seq"));
+}
+
+TEST_CASE("cli tune: wrong input leaves the policy file as it was") {
+  const Folder folder;
+  const std::string policy = folder.write("policy.json", "before"), damaged = folder.write("damaged.json", "{\"buckets\": {\"seq\": \"edges{3, 2}\"}}");
+  const Result axis = call({"tune", lengths, "--axis", "batch", "-o", policy});
+  CHECK(axis.code == 2);
+  CHECK_THAT(axis.error, Contains("no such axis") && Contains("seq"));
+  const Result failing = call({"tune", cases, "-o", policy, "--", "three"});
+  CHECK(failing.code == 1);
+  const Result nothing = call({"tune", cases, "-o", policy, "--", "words"});
+  CHECK(nothing.code == 1);
+  CHECK_THAT(nothing.error, Contains("nothing to tune"));
+  CHECK(call({"tune", lengths, "--buckets", "0", "-o", policy}).code == 2);
+  CHECK(call({"tune", lengths, "-o", folder.path / "no/policy.json"}).code == 2);
+  CHECK(call({"tune", "--log", policy, "-o", folder.path / "x.json"}).code == 2);
+  CHECK(slurp(policy) == "before");
+  const Result bad = call({"run", "--policy", damaged, lengths});
+  CHECK(bad.code == 1);
+  CHECK_THAT(bad.error, Contains("ascending"));
+}
+
+TEST_CASE("cli explain: plans as text, dot and a page") {
+  const Folder folder;
+  const std::string dot = folder.path / "p.dot", html = folder.path / "p.html";
+  const Result r = call({"explain", lengths, "--dot", dot, "--html", html, "--", "9"});
+  CAPTURE(r.out, r.error);
+  CHECK(r.code == 0);
+  CHECK_THAT(r.out, Contains("tanh") && Contains("plan 1 of") && Contains("flushes: 9") && Contains("axis \"seq\"") && Contains("left bucket"));
+  const std::string graph = slurp(dot);
+  CHECK_THAT(graph, Contains("digraph") && Contains("->") && Contains("cluster_1"));
+  CHECK(std::count(graph.begin(), graph.end(), '{') == std::count(graph.begin(), graph.end(), '}'));
+  check_page(slurp(html));
+  const Result eager = call({"explain", "--mode", "eager", lengths, "--", "9"});
+  CHECK(eager.code == 0);
+  CHECK_THAT(eager.out, Contains("no plan was compiled"));
+}
+
+TEST_CASE("cli report: one page with everything inside, whatever the script is called") {
+  const Folder folder;
+  const std::string page = folder.path / "r.html", trace = folder.path / "t.json", odd = (folder.path / "<b>&\"odd name.cpp").string();
+  fs::copy_file(lengths, odd);
+  const Result r = call({"report", odd, "-o", page, "--trace", trace, "--", "30"}, {{"FRIT_COMPILE", "foreground"}});
+  CAPTURE(r.error);
+  CHECK(r.code == 0);
+  CHECK(r.out == call({"run", lengths, "30"}).out);
+  const std::string html = slurp(page);
+  check_page(html);
+  for (const char* part : {"id=\"timeline\"", "id=\"kernels\"", "id=\"graph\"", "id=\"buckets\"", "id=\"memory\"", "id=\"recompiles\"", "id=\"flushes\"", "<svg", "left bucket", "tanh"}) CHECK_THAT(html, Contains(part));
+  CHECK_THAT(html, Contains("&lt;b&gt;&amp;&quot;odd name.cpp"));
+  CHECK(json::parse(slurp(trace)).at("traceEvents").size() > 30);
+  // Nothing recorded: a page all the same.
+  CHECK(call({"report", cases, "-o", page, "--", "words"}).code == 0);
+  check_page(slurp(page));
+  // A script that fails leaves the page that was there.
+  spit(page, "before");
+  CHECK(call({"report", cases, "-o", page, "--", "die"}).code == 1);
+  CHECK(call({"report", "--record", page, "-o", page}).code == 2);
+  CHECK(slurp(page) == "before");
+}
