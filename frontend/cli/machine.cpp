@@ -67,11 +67,13 @@ Bytes touched(size_t bytes) {
   std::memset(b.get(), 1, bytes);
   return b;
 }
-double copy_rate(int threads, size_t bytes, int repeat, bool past_caches) {
+// With ordinary stores, and, where asked for, with stores past the caches too.
+double copy_rate(int threads, size_t bytes, int repeat, bool both_ways) {
   std::vector<Bytes> from, to;
   for (int i = 0; i < threads; ++i) from.push_back(touched(bytes)), to.push_back(touched(bytes));
   double best = 0;
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < 6; ++round) {
+    const bool past_caches = both_ways && round % 2;
     const double s = together(threads, [&](int i) {
       for (int r = 0; r < repeat; ++r) {
         if (past_caches) copy_past_caches(to[size_t(i)].get(), from[size_t(i)].get(), bytes);
@@ -89,10 +91,9 @@ MachineLimits measure_machine(int threads) {
   const CpuInfo& cpu = cpu_info();
   MachineLimits m;
   m.threads = std::max(1, threads);
-  const size_t far = size_t(std::clamp<int64_t>(4 * cpu.l3_bytes, 64 << 20, 256 << 20)) / size_t(m.threads) & ~size_t(63);
+  const size_t far = size_t(std::clamp<int64_t>(4 * cpu.l3_bytes, 64 << 20, 128 << 20)) / size_t(m.threads) & ~size_t(63);
   const size_t near = size_t(cpu.l2_bytes / 4) & ~size_t(63);
-  m.memory_bandwidth = copy_rate(m.threads, far, 1, false);
-  if (cpu.avx2) m.memory_bandwidth = std::max(m.memory_bandwidth, copy_rate(m.threads, far, 1, true));
+  m.memory_bandwidth = copy_rate(m.threads, far, 1, cpu.avx2);
   m.cache_bandwidth = copy_rate(m.threads, std::max<size_t>(near, 4096), int(std::max<size_t>(1, (8 << 20) / near)), false);
   if (cpu.avx2 && cpu.fma) {
     constexpr int64_t rounds = 400000;

@@ -167,7 +167,6 @@ int run_tool(int count, char** words) {
   tool.app.set_version_flag("--version", std::string("frit ") + FRIT_VERSION);
   tool.app.formatter(std::make_shared<Help>());
   tool.app.require_subcommand(1);
-  tool.app.footer("frit COMMAND --help tells more. Exit codes: 0 done, 1 the script failed, 2 wrong usage.\nSettings are environment variables FRIT_*; frit doctor --settings lists them.");
   add_run(tool);
   add_bench(tool);
   add_tune(tool);
@@ -175,6 +174,7 @@ int run_tool(int count, char** words) {
   add_report(tool);
   add_cache(tool);
   add_doctor(tool);
+  tool.app.footer("frit COMMAND --help tells more. Exit codes: 0 done, 1 the script failed, 2 wrong usage.\nSettings are environment variables FRIT_*; frit doctor --settings lists them.");
   try {
     tool.app.parse(count, words);
   } catch (const CLI::Success& e) {  // --help, --version

@@ -21,9 +21,13 @@ std::string look_of(const std::vector<std::string>& files) {
   }
   return s;
 }
-void run_once(const RunOptions& options, std::vector<std::string>& files) {
+// files: of the script, as far as known; look: theirs when they were compiled.
+void run_once(const RunOptions& options, std::vector<std::string>& files, std::string& look) {
+  look = look_of(files);
   const Compiled compiled = compile_script(options);
+  const bool changed = look_of(files) != look;  // meanwhile: it is to run once more
   files = compiled.files;
+  look = look_of(files) + (changed ? "changed" : "");
   if (options.verbose) note(compiled.from_cache ? "compiled before: " + compiled.program : "compiled in " + seconds_text(compiled.seconds));
   if (options.trace.empty()) return run_script(compiled, options);
   const Recorded recorded(compiled, options, {}, false);
@@ -34,17 +38,19 @@ void run_once(const RunOptions& options, std::vector<std::string>& files) {
 int run_command(const RunOptions& options) {
   std::vector<std::string> files{options.file};
   if (!options.trace.empty()) check_writable(options.trace);
-  if (!options.watch) return run_once(options, files), done;
-  for (;;) {
-    const std::string before = look_of(files);
+  std::string look;
+  if (!options.watch) return run_once(options, files, look), done;
+  for (bool first = true;; first = false) {
     try {
-      run_once(options, files);
+      run_once(options, files, look);
     } catch (const ScriptError& e) {
       complain(e.what());
+    } catch (const UsageError& e) {
+      if (first) throw;
+      complain(e.what());  // an editor may be about to put the file in its place
     }
-    const std::string seen = files.size() == 1 ? before : look_of(files);
     note("waiting for a change of " + options.file);
-    while (look_of(files) == seen) {
+    while (look_of(files) == look) {
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
       check_interrupted();
     }

@@ -70,17 +70,19 @@ struct Entry {
   }
   void touch() const { ::utimensat(AT_FDCWD, folder.c_str(), nullptr, 0); }
 };
-void write_list(const fs::path& folder, const std::string& script, const std::vector<std::string>& sources, const std::vector<std::string>& names) {
+// begun: when the compiler was started. A file saved since then may not be what it read: the entry serves once.
+void write_list(const fs::path& folder, const std::string& script, const std::vector<std::string>& sources, const std::vector<std::string>& names, fs::file_time_type begun) {
   json list{{"script", script}, {"of", json::object()}, {"whole", json::object()}};
-  for (const std::string& s : sources) list["of"][s] = hash_of(bytes_of(s));
+  std::error_code error;
+  for (const std::string& s : sources) list["of"][s] = fs::last_write_time(s, error) < begun && !error ? hash_of(bytes_of(s)) : "changed meanwhile";
   for (const std::string& n : names) list["whole"][n] = hash_of(bytes_of(folder / n));
   write_file((folder / list_name).string(), list.dump());
 }
-// Moves what was made into its place; somebody else's may stand there.
+// Moves what was made into its place. Another tool's, just as good, may stand there.
 void settle(const std::string& made, const fs::path& place) {
   std::error_code error;
   fs::rename(made, place, error);
-  if (!error) return;
+  if (!error || Entry{place}.sound(nullptr)) return;
   fs::remove_all(place, error);
   fs::rename(made, place, error);
 }
@@ -160,7 +162,7 @@ bool make_support(const Compiler& c, const std::vector<std::string>& flags, cons
     return false;
   }
   fs::remove(errors, error);
-  write_list(place, "", {}, {"start.h", c.clang ? "start.h.pch" : "start.h.gch", "main.o"});
+  write_list(place, "", {}, {"start.h", c.clang ? "start.h.pch" : "start.h.gch", "main.o"}, fs::file_time_type::clock::now());
   return true;
 }
 // What the compiler says it read (a make rule), without Frit's own and the system's headers.
@@ -251,6 +253,7 @@ Compiled compile_script(const ScriptOptions& options) {
     command.insert(command.end(), {"-fdiagnostics-color=" + std::string(is_terminal(2) ? "always" : "never"), "-MMD", "-MF", beside.path + "/rule", "-x", "c++", options.file, "-x", "none",
                                    (support / "main.o").string(), installation().library, "-Wl,-rpath," + library, "-o", beside.path + "/program"});
     command.insert(command.end(), c.linker.begin(), c.linker.end());
+    const auto begun = fs::file_time_type::clock::now();
     const Ended ended = compile(command, beside.path + "/errors");
     said = bytes_of(beside.path + "/errors");
     if (!ended.good()) {
@@ -262,7 +265,7 @@ Compiled compile_script(const ScriptOptions& options) {
     result.files = user_files(bytes_of(beside.path + "/rule"));
     fs::remove(beside.path + "/errors", error);
     fs::remove(beside.path + "/rule", error);
-    write_list(beside.path, path, result.files, {"program"});
+    write_list(beside.path, path, result.files, {"program"}, begun);
     settle(beside.path, entry);
     if (!place.folder) sweep_scripts(2 * settings().cache_limit);
     result.seconds = seconds_now() - start;

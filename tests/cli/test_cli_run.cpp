@@ -1,6 +1,7 @@
 // frit run, doctor and cache as a user meets them: the built tool as a process, with right and wrong input of every kind.
 #include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
+#include <pty.h>
 #include <set>
 #include "runtime/settings.h"
 #include "tests/cli/tool.h"
@@ -241,4 +242,94 @@ TEST_CASE("cli: the cache is listed, verified and pruned; an old or damaged one 
   CHECK(call({"cache", "prune", "--all"}, own).code == 0);
   CHECK_THAT(call({"cache", "list"}, own).out, Contains("kernels: 0"));
   CHECK_THAT(call({"cache", "list"}, {{"FRIT_CACHE", "0"}}).out, Contains("FRIT_CACHE=0"));
+}
+
+TEST_CASE("cli: the man page and the completion know every command and option of the help texts, and no others") {
+  const std::string folder = std::string(FRIT_SOURCE_DIR) + "/frontend/cli/";
+  std::string manual = slurp(folder + "frit.1");
+  for (size_t at; (at = manual.find("\\-")) != std::string::npos;) manual.erase(at, 1);
+  const auto options_in = [](const std::string& text) {
+    std::set<std::string> names;
+    for (size_t at = text.find("--"); at != text.npos; at = text.find("--", at + 2)) {
+      size_t end = at + 2;
+      while (end < text.size() && (std::islower(static_cast<unsigned char>(text[end])))) ++end;
+      if (end > at + 3) names.insert(text.substr(at, end - at));
+    }
+    return names;
+  };
+  std::set<std::string> all{"--version", "--steps"};  // --steps: the script's, in examples
+  for (const std::string command : {"run", "bench", "tune", "explain", "report", "doctor", "cache"}) {
+    CHECK_THAT(manual, Contains(command));
+    std::set<std::string> options = options_in(call({command, "--help"}).out);
+    if (command == "cache") options.merge(options_in(call({"cache", "prune", "--help"}).out));
+    CAPTURE(command);
+    CHECK(options.size() > 1);
+    for (const std::string& option : options) {
+      all.insert(option);
+      if (option == "--help" || option == "--steps") continue;
+      CHECK_THAT(manual, Contains(option));
+      // As bash would ask.
+      const std::string word = command == "cache" ? "cache prune " + option : command + " " + option;
+      const std::string last = command == "cache" ? "3" : "2";
+      const std::string ask = "bash -c '. " + folder + "completion.bash; COMP_WORDS=(frit " + word + "); COMP_CWORD=" + last + "; _frit; printf \"%s\\n\" \"${COMPREPLY[@]}\"'";
+      FILE* pipe = ::popen(ask.c_str(), "r");
+      REQUIRE(pipe);
+      std::string answer;
+      for (int c; (c = std::fgetc(pipe)) != EOF;) answer += char(c);
+      ::pclose(pipe);
+      CAPTURE(option, answer);
+      CHECK(("\n" + answer).find("\n" + option + "\n") != std::string::npos);
+    }
+  }
+  for (const std::string& option : options_in(manual)) CHECK(all.count(option) == 1);
+}
+
+TEST_CASE("cli: colours on a terminal only, and NO_COLOR turns them off") {
+  const auto on_terminal = [](const char* no_color) {
+    int terminal = -1;
+    const pid_t pid = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (pid == 0) {
+      ::setenv("TERM", "xterm", 1);
+      ::setenv("NO_COLOR", no_color, 1);
+      ::execl(FRIT_TOOL, FRIT_TOOL, "doctor", "--quick", static_cast<char*>(nullptr));
+      ::_exit(126);
+    }
+    std::string text;
+    char part[512];
+    for (ssize_t n; (n = ::read(terminal, part, sizeof part)) > 0;) text.append(part, size_t(n));
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    ::close(terminal);
+    CHECK(status == 0);
+    CHECK_THAT(text, Contains("processor"));
+    return text.find("\033[") != std::string::npos;
+  };
+  CHECK(on_terminal(""));
+  CHECK(!on_terminal("1"));
+  CHECK(call({"doctor", "--quick"}, {{"TERM", "xterm"}}).out.find('\033') == std::string::npos);
+}
+
+TEST_CASE("cli: --watch runs a script again when it, or what it includes, is saved, also after an error") {
+  const Folder folder;
+  const std::string script = folder.write("watched.cpp", "#include <cstdio>\n#include \"value.h\"\nint main() { std::printf(\"<%d>\", value); std::fflush(stdout); }\n");
+  folder.write("value.h", "constexpr int value = 1;\n");
+  Started s;
+  start(s, {"run", "--watch", script});
+  const auto wait_for = [&](const char* output, const std::string& text) {
+    for (int i = 0; i < 4000; ++i) {
+      if (slurp(s.folder.path / output).find(text) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  };
+  CHECK(wait_for("out", "<1>"));
+  CHECK(wait_for("error", "waiting for a change"));
+  folder.write("value.h", "constexpr int value = 22;\n");
+  CHECK(wait_for("out", "<22>"));
+  folder.write("watched.cpp", "int main() { return nothing; }\n");
+  CHECK(wait_for("error", "does not compile"));
+  folder.write("watched.cpp", "#include <cstdio>\nint main() { std::printf(\"<again>\"); }\n");
+  CHECK(wait_for("out", "<again>"));
+  ::kill(s.pid, SIGINT);
+  CHECK(finish(s).signal == SIGINT);
 }

@@ -220,3 +220,47 @@ TEST_CASE("cli report: one page with everything inside, whatever the script is c
   CHECK(call({"report", "--record", page, "-o", page}).code == 2);
   CHECK(slurp(page) == "before");
 }
+
+TEST_CASE("cli report: in a browser the page fits the screen's width, at a desktop and on a phone") {
+  const std::string browser = [] {
+    for (const char* path : {"/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"})
+      if (fs::exists(path)) return std::string(path);
+    return std::string();
+  }();
+  if (browser.empty()) {
+    WARN("no Chromium is installed: the page was not drawn");
+    return;
+  }
+  const Folder folder;
+  const std::string page = folder.path / "r.html";
+  REQUIRE(call({"report", lengths, "-o", page, "--", "30"}, {{"FRIT_COMPILE", "foreground"}}).code == 0);
+  // A copy that measures itself, inside of frames as wide as the screens.
+  std::string html = slurp(page);
+  const size_t end = html.find("</body>");
+  REQUIRE(end != html.npos);
+  html.insert(end, "<script>onload=()=>{const e=document.scrollingElement;let bad=0;for(const s of document.querySelectorAll('svg')){const b=s.getBoundingClientRect();if(!(b.width>20&&b.height>20)&&!s.closest('details:not([open])'))bad++}"
+                   "parent.postMessage([innerWidth,e.scrollWidth,document.querySelectorAll('svg').length,bad],'*')}</script>");
+  spit(page, html);
+  const std::string outer = folder.write("outer.html",
+                                         "<body><pre></pre><script>onmessage=m=>{document.querySelector('pre').textContent+=' ['+m.data.join(',')+']'}</script>"
+                                         "<iframe src=r.html style='width:1280px;height:800px;border:0'></iframe><iframe src=r.html style='width:390px;height:800px;border:0'></iframe></body>");
+  const std::string ask = "HOME=" + folder.path.string() + " timeout 60 " + browser + " --headless --no-sandbox --disable-gpu --user-data-dir=" + (folder.path / "profile").string() + " --virtual-time-budget=5000 --dump-dom file://" + outer + " 2>/dev/null";
+  FILE* pipe = ::popen(ask.c_str(), "r");
+  REQUIRE(pipe);
+  std::string answer;
+  for (int c; (c = std::fgetc(pipe)) != EOF;) answer += char(c);
+  ::pclose(pipe);
+  int seen = 0;
+  for (int width : {1280, 390}) {
+    const size_t at = answer.find("[" + std::to_string(width) + ",");
+    CAPTURE(width, answer.substr(0, 300));
+    REQUIRE(at != std::string::npos);
+    int inner = 0, scroll = 0, drawings = 0, bad = 0;
+    REQUIRE(std::sscanf(answer.c_str() + at, "[%d,%d,%d,%d]", &inner, &scroll, &drawings, &bad) == 4);
+    CHECK(scroll <= width);
+    CHECK(drawings >= 5);
+    CHECK(bad == 0);
+    ++seen;
+  }
+  CHECK(seen == 2);
+}
