@@ -126,7 +126,9 @@ Var emit_pointwise(Op op, std::initializer_list<Operand> in) {
   const OpRow& row_of = row(op);
   if (std::none_of(in.begin(), in.end(), [](const Operand& o) { return o.var; })) {  // numbers alone: the first becomes a tensor
     // (Without axes it yields to the other operands' type; as float64 it loses nothing before it does.)
-    const Var first = full({}, in.begin()->number, in.begin()->number.category() == Category::floating ? kFloat64 : number_dtype(in.begin()->number));
+    const Number n = in.begin()->number;
+    const bool floating = n.category() == Category::floating || row_of.type == TypeRule::floating;
+    const Var first = full({}, n, floating ? kFloat64 : number_dtype(n));
     return in.size() == 1 ? emit_pointwise(op, {first}) : in.size() == 2 ? emit_pointwise(op, {first, in.begin()[1]})
                                                                          : emit_pointwise(op, {first, in.begin()[1], in.begin()[2]});
   }

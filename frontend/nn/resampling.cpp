@@ -124,6 +124,7 @@ Tensor interpolate(const Tensor& input, const InterpolateFuncOptions& o) {
   if (o.size().has_value() == o.scale_factor().has_value()) throw ValueError("interpolate: one of size and scale_factor is needed. Give one of them.");
   if (o.mode() == kNearest && o.align_corners()) throw ValueError("interpolate: align_corners has no meaning for kNearest. Leave it out.");
   check_floating(input, "interpolate");
+  if (is_half(input.dtype()) && o.mode() != kNearest) return interpolate(input.to(kFloat32), o).to(input.dtype());  // rounded once
   const size_t given = o.size() ? o.size()->size() : o.scale_factor()->size();
   if (given != 1 && given != n) throw ValueError("interpolate: " + std::to_string(given) + " numbers are given for " + std::to_string(n) + " spatial axes. Give one, or one for each axis.");
   Tensor x = input;

@@ -65,7 +65,7 @@ const std::vector<Layer>& table() {
       LAYER("interpolate bilinear", SHAPES(S{2, 3, 4, 5}), F::interpolate(in[0], F::InterpolateFuncOptions().size(std::vector<int64_t>{7, 3}).mode(torch::kBilinear).align_corners(false))),
       LAYER("interpolate corners", SHAPES(S{2, 3, 4, 5}), F::interpolate(in[0], F::InterpolateFuncOptions().scale_factor(std::vector<double>{2.0, 2.0}).mode(torch::kBilinear).align_corners(true))),
       LAYER("interpolate linear", SHAPES(S{2, 3, 5}), F::interpolate(in[0], F::InterpolateFuncOptions().size(std::vector<int64_t>{8}).mode(torch::kLinear).align_corners(false))),
-      LAYER("unfold", SHAPES(S{2, 3, 5, 6}), F::unfold(in[0], F::UnfoldFuncOptions({2, 3}).padding(1).stride({1, 2}).dilation({2, 1}))),
+      LAYER("F::unfold", SHAPES(S{2, 3, 5, 6}), F::unfold(in[0], F::UnfoldFuncOptions({2, 3}).padding(1).stride({1, 2}).dilation({2, 1}))),
   };
   return all;
 }

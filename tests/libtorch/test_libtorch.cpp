@@ -170,7 +170,7 @@ TEST_CASE("libtorch: every op's types, shapes and values are those of LibTorch")
 TEST_CASE("libtorch: programs built against both libraries print the same") {
   std::filesystem::create_directories(folder());
   std::stringstream ports(FRIT_PORTS);
-  for (std::string port; std::getline(ports, port, ';');) {
+  for (std::string port; std::getline(ports, port, ',');) {
     const std::string program = FRIT_PORT_FOLDER "/" + port, where = "PORT_FOLDER=" + folder() + " ";
     run(where + program + "_torch > " + folder() + "/" + port + "_torch");
     for (const std::string mode : {"eager", "automatic"}) {
