@@ -1,7 +1,7 @@
 # Runs at install time with `root` and `destination` set: copies the headers of lower floors that the public headers
 # reach through their #include "…" lines, and no others.
 cmake_policy(VERSION 3.25)
-file(GLOB waiting ${root}/frontend/include/frit/*.h)
+file(GLOB_RECURSE waiting ${root}/frontend/include/frit/*.h)
 set(seen "")
 while(waiting)
   list(POP_FRONT waiting header)

@@ -4,7 +4,7 @@
 //   {"version", "build", "cpu", "threads", "seconds", "settings": {…}, "stats": {…}, "memory": {…}, "policies": {axis: policy},
 //    "histogram": {axis: [[extent, times], …]}, "recompiles": [reason], "failures": [text],
 //    "flushes": [{cause, ops, tier, new, start, seconds, thread, structure, axes: [[name, extent, low, high]]}],
-//    "compiles": [{what, start, seconds, thread, bytes, disk}], "plans": [{text, steps, sources, roots}],
+//    "compiles": [{what, start, seconds, thread, bytes, disk}], "plans": [{text, steps: [{kind, ops: [[name, shape, line]], inputs, outputs}], sources: [[node, shape]], roots}],
 //    "launches": [{kernel, tier, bytes, flops, seconds, start, thread, memory, lines}], "bench": […], "left_out": {…}}
 //
 // Times are seconds since the library was loaded. Also here: the policies of FRIT_BUCKETS. Start at write_record.
@@ -42,7 +42,7 @@ json plan_json(const jit::LoggedPlan& p) {
   json steps = json::array(), sources = json::array();
   for (const auto& s : p.steps) {
     json ops = json::array();
-    for (const auto& op : s.ops) ops.push_back({op.name, op.shape});
+    for (const auto& op : s.ops) ops.push_back({op.name, op.shape, source_line(op.site)});
     steps.push_back({{"kind", s.kind}, {"ops", std::move(ops)}, {"inputs", s.inputs}, {"outputs", s.outputs}});
   }
   for (const auto& s : p.sources) sources.push_back({s.node, s.shape});

@@ -172,7 +172,7 @@ void execute(Trace& t, const char* cause) {
   note_flush(cause, ops, use.plan ? 1 : 0);
   if (scope.on()) {
     scope.note.tier = use.plan ? 1 : 0, scope.note.new_plan = use.fresh, scope.note.structure = hash_of(key.structure), scope.note.axes = logged_axes(key.axes);
-    if (use.fresh) log_plan(*use.plan, t, key);
+    if (use.fresh) scope.logging = log_plan(*use.plan, t, key);
   }
   if (use.plan) {
     if (!seen) seen = remember_flush(t, key, ops);

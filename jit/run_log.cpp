@@ -61,7 +61,7 @@ FlushScope::FlushScope(const char* cause) : on_(run_logged()) {
   if (on_) [[unlikely]] start_ = LogClock::now();
 }
 void FlushScope::end() noexcept {
-  note.seconds = since(start_, LogClock::now());
+  note.seconds = since(start_, LogClock::now()) - logging;
   note.thread = thread_number();
   State& s = state();
   const std::lock_guard hold(s.lock);
@@ -82,8 +82,9 @@ void log_compile(const std::string& what, LogClock::time_point start, int64_t by
   add(s.log.compiles, std::move(c), most_compiles, s.log.compiles_left_out);
 }
 
-void log_plan(const Plan& p, const Trace& t, const TraceKey& key) {
-  if (!run_logged()) return;
+double log_plan(const Plan& p, const Trace& t, const TraceKey& key) {
+  if (!run_logged()) return 0;
+  const LogClock::time_point start = LogClock::now();
   LoggedPlan plan;
   {
     ExplainScope scope(&plan.text);
@@ -119,6 +120,7 @@ void log_plan(const Plan& p, const Trace& t, const TraceKey& key) {
   State& s = state();
   const std::lock_guard hold(s.lock);
   add(s.log.plans, std::move(plan), most_plans, s.log.plans_left_out);
+  return since(start, LogClock::now());
 }
 
 }  // namespace frit::jit

@@ -67,6 +67,7 @@ class FlushScope {                 // around a flush
   FlushScope(const FlushScope&) = delete;
   bool on() const { return on_; }
   LoggedFlush note;
+  double logging = 0;              // seconds in it that the log itself took: left out
 
  private:
   void end() noexcept;
@@ -75,6 +76,6 @@ class FlushScope {                 // around a flush
 };
 std::vector<LoggedFlush::Axis> logged_axes(const std::vector<TraceKey::Axis>& axes);
 void log_compile(const std::string& what, LogClock::time_point start, int64_t bytes, bool from_disk);
-void log_plan(const Plan& p, const Trace& t, const TraceKey& key);
+double log_plan(const Plan& p, const Trace& t, const TraceKey& key);  // seconds that it took: source lines are looked up
 
 }  // namespace frit::jit

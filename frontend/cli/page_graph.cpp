@@ -29,7 +29,7 @@ std::vector<Box> boxes_of(const json& plan) {
     std::string names;
     for (const json& op : s["ops"]) {
       names += (names.empty() ? "" : " ") + op[0].get<std::string>();
-      b.title += op[0].get<std::string>() + " " + op[1].get<std::string>() + "\n";
+      b.title += op[0].get<std::string>() + " " + op[1].get<std::string>() + (op[2] == "" ? "" : "  " + op[2].get<std::string>()) + "\n";
     }
     b.kind = s["kind"] == "op" ? "single" : "fused";
     b.text = (b.kind == "fused" ? s["kind"].get<std::string>() + ": " : "") + names;

@@ -108,7 +108,7 @@ struct Place {
 
 // ---- compiling -----------------------------------------------------------------------------------------------------------------
 std::vector<std::string> base_flags(const Compiler& c, const std::string& more) {
-  std::vector<std::string> flags{"-std=c++20", "-O1", "-g1", "-ffp-contract=off", "-pthread"};
+  std::vector<std::string> flags{"-std=c++20", "-O1", "-g1", "-ffp-contract=off", "-fno-omit-frame-pointer", "-pthread"};
   for (const std::string& folder : installation().includes) flags.insert(flags.end(), {"-isystem", folder});
   if (c.clang) flags.push_back("-Wno-unknown-warning-option");
   for (const std::string& flag : words(more)) flags.push_back(flag);

@@ -188,7 +188,7 @@ TEST_CASE("cli explain: plans as text, dot and a page") {
   const Result r = call({"explain", lengths, "--dot", dot, "--html", html, "--", "9"});
   CAPTURE(r.out, r.error);
   CHECK(r.code == 0);
-  CHECK_THAT(r.out, Contains("tanh") && Contains("plan 1 of") && Contains("flushes: 9") && Contains("axis \"seq\"") && Contains("left bucket"));
+  CHECK_THAT(r.out, Contains("tanh") && Contains("plan 1 of") && Contains("flushes: 9") && Contains("axis \"seq\"") && Contains("left bucket") && Contains("lengths.cpp:18"));
   const std::string graph = slurp(dot);
   CHECK_THAT(graph, Contains("digraph") && Contains("->") && Contains("cluster_1"));
   CHECK(std::count(graph.begin(), graph.end(), '{') == std::count(graph.begin(), graph.end(), '}'));
@@ -209,7 +209,7 @@ TEST_CASE("cli report: one page with everything inside, whatever the script is c
   const std::string html = slurp(page);
   check_page(html);
   for (const char* part : {"id=\"timeline\"", "id=\"kernels\"", "id=\"graph\"", "id=\"buckets\"", "id=\"memory\"", "id=\"recompiles\"", "id=\"flushes\"", "<svg", "left bucket", "tanh"}) CHECK_THAT(html, Contains(part));
-  CHECK_THAT(html, Contains("&lt;b&gt;&amp;&quot;odd name.cpp"));
+  CHECK_THAT(html, Contains("&lt;b&gt;&amp;&quot;odd name.cpp:18"));
   CHECK(json::parse(slurp(trace)).at("traceEvents").size() > 30);
   // Nothing recorded: a page all the same.
   CHECK(call({"report", cases, "-o", page, "--", "words"}).code == 0);
@@ -263,4 +263,36 @@ TEST_CASE("cli report: in a browser the page fits the screen's width, at a deskt
     ++seen;
   }
   CHECK(seen == 2);
+}
+
+TEST_CASE("cli: FRIT_REPORT makes a program write its record, the program and not the tool; FRIT_BUCKETS outweighs the program's own policies") {
+  const Folder folder;
+  const std::string file = folder.path / "run.json", policy = folder.write("policy.json", "{\"buckets\": {\"seq\": \"edges{100, 600}\"}}");
+  const auto record = [&](const std::vector<std::string>& arguments, const Environment& more) {
+    fs::remove(file);
+    Environment all{{"FRIT_REPORT", file}, {"FRIT_COMPILE", "foreground"}};
+    all.insert(more.begin(), more.end());
+    std::vector<std::string> words{"run", lengths};
+    words.insert(words.end(), arguments.begin(), arguments.end());
+    CHECK(call(words, all).code == 0);
+    return json::parse(slurp(file));
+  };
+  const json plain = record({"12"}, {});
+  CHECK(plain.at("flushes").size() == 12);
+  CHECK(plain.at("launches").size() >= 12);
+  int64_t bytes = 0;
+  for (const json& l : plain.at("launches")) bytes += l.at("bytes").get<int64_t>();
+  CHECK(bytes > 12 * 20 * 16 * 4);
+  for (const json& f : plain.at("flushes")) {
+    CHECK(f.at("seconds").get<double>() >= 0);
+    CHECK(f.at("start").get<double>() + f.at("seconds").get<double>() <= plain.at("seconds").get<double>());
+  }
+  CHECK(record({"12"}, {{"FRIT_REPORT_LAUNCHES", "5"}}).at("launches").size() == 5);
+  CHECK(record({"12", "own"}, {}).at("policies").at("seq") == "multiple_of(3)");
+  CHECK(record({"12", "own"}, {{"FRIT_BUCKETS", policy}}).at("policies").at("seq") == "edges{100, 600}");
+  // A record that cannot be written harms nothing but itself.
+  const Result full = call({"run", lengths, "3"}, {{"FRIT_REPORT", folder.path / "no/such/run.json"}});
+  CHECK(full.code == 0);
+  CHECK_THAT(full.error, Contains("was not written to"));
+  CHECK(full.out == call({"run", lengths, "3"}).out);
 }

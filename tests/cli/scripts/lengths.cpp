@@ -1,4 +1,4 @@
-// A workload for frit tune: lengths of three groups, many times.
+// A workload for frit tune: lengths of three groups, so many times. With a second argument it has a policy of its own.
 #include <frit/frit.h>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +7,7 @@ using namespace frit;
 
 int main(int count, char** words) {
   const int steps = count > 1 ? std::atoi(words[1]) : 120;
+  if (count > 2) buckets::set("seq", Buckets::multiple_of(3));
   manual_seed(0);
   const Tensor x = randn({600, 16}), w = randn({16, 16});
   double sum = 0;
