@@ -84,6 +84,19 @@ json read_baseline(const std::string& path) {
 }
 }  // namespace
 
+namespace {
+int bench_whole(const Compiled& compiled, const BenchOptions& options) {
+  if (!options.names.empty() || !options.baseline.empty()) throw UsageError(options.file + " has a main of its own, so that whole runs are measured: --only and --baseline are for FRIT_BENCH bodies");
+  const json whole = measure_whole(compiled, options);
+  const Table table = whole_table(whole);
+  std::printf("%s: whole runs, by turns; it has a main of its own\n%s", options.file.c_str(), table.text().c_str());
+  if (!options.json.empty()) write_file(options.json, json{{"cpu", cpu_info().text()}, {"whole", whole}}.dump(1) + "\n");
+  if (!options.markdown.empty()) write_file(options.markdown, table.markdown());
+  std::printf("%s\n", whole["equal"] ? "all modes print the same" : "the modes print different things (times and addresses may be among them)");
+  return done;
+}
+}  // namespace
+
 int bench_command(const BenchOptions& options) {
   for (const std::string& file : {options.json, options.markdown})
     if (!file.empty()) check_writable(file);
@@ -109,12 +122,14 @@ int bench_command(const BenchOptions& options) {
     const MachineLimits before = measure_machine(num_threads());
     progress.clear();
     // What is compiled is compiled here and now: kernels on disk would hide what it costs.
-    Recorded run(compiled, script, {{"FRIT_CACHE", "0"}, {"FRIT_REPORT_LAUNCHES", "0"}}, false);
+    const Folder folder;
+    Recorded run(compiled, script, {{"FRIT_CACHE", "0"}, {"FRIT_REPORT_LAUNCHES", "0"}}, folder.path + "/output");
     all = std::move(run.json["bench"]);
+    if (all.empty()) return bench_whole(compiled, options);
+    std::fputs(read_file(folder.path + "/output").c_str(), stdout);
     progress.show("measuring the machine");
     machine = machine_json(before, measure_machine(num_threads()));
   }
-  if (all.empty()) throw ScriptError(script.file + " measured no FRIT_BENCH body: a script with a main of its own decides itself what it runs");
   std::string text = machine_line(machine) + "\n\n" + times(all).text() + "\n" + phases(all).text();
   if (!old.is_null()) text += "\nold time by new, against " + options.baseline + "\n" + ratios(all, old).text();
   std::printf("%s", text.c_str());
@@ -124,9 +139,12 @@ int bench_command(const BenchOptions& options) {
     if (!old.is_null()) md += "\nold time by new, against " + options.baseline + "\n\n" + ratios(all, old).markdown();
     write_file(options.markdown, md);
   }
-  std::string different;
-  for (const json& b : all)
-    if (!b.contains("error") && !b["equal"]) different += " " + name_of(b);
+  std::string different, failed;
+  for (const json& b : all) {
+    if (b.contains("error")) failed += " " + name_of(b);
+    else if (!b["equal"]) different += " " + name_of(b);
+  }
+  if (!failed.empty()) throw ScriptError("these bodies failed:" + failed);
   if (!different.empty()) throw ScriptError("eager and compiled results differ in:" + different);
   return done;
 }

@@ -1,6 +1,7 @@
 // The subcommands: what the command line asked for, and one function each that returns the exit code. They throw UsageError (exit code 2),
 // ScriptError (1) and Interrupted.
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include "frontend/cli/console.h"
 #include "frontend/cli/script.h"
 
@@ -30,6 +31,9 @@ struct BenchOptions : ScriptOptions {
   double seconds = 0.4;                       // for the samples of one body
 };
 int bench_command(const BenchOptions& options);
+// Of a script with a main of its own: whole runs, by turns, in processes of their own; what they print is compared.
+nlohmann::json measure_whole(const Compiled& compiled, const BenchOptions& options);
+Table whole_table(const nlohmann::json& whole);
 int suite_bodies(const std::vector<std::string>& words);  // the built-in bodies, in a process of their own
 
 struct TuneOptions : ScriptOptions {

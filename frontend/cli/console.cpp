@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include "runtime/settings.h"
 
 namespace frit::cli {
@@ -144,11 +143,13 @@ void check_writable(const std::string& path) {
   }
 }
 std::string read_file(const std::string& path) {
+  struct stat s;
+  if (::stat(path.c_str(), &s) == 0 && S_ISDIR(s.st_mode)) throw UsageError(path + " cannot be read: it is a folder");
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream out;
-  out << in.rdbuf();
-  if (!in || out.fail()) throw UsageError(path + " cannot be read: " + (errno ? std::strerror(errno) : "no such file"));
-  return out.str();
+  const std::string why = in ? "" : std::strerror(errno);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  if (!why.empty() || in.bad()) throw UsageError(path + " cannot be read: " + (why.empty() ? "an error in the middle" : why));
+  return bytes;
 }
 
 }  // namespace frit::cli

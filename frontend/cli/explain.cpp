@@ -37,7 +37,7 @@ int explain_command(const ExplainOptions& options) {
     if (!file.empty()) check_writable(file);
   std::map<std::string, std::string> setting;  // a short run shows its plans too, unless the user wants it otherwise
   if (environment_variable("FRIT_COMPILE").empty()) setting["FRIT_COMPILE"] = "foreground";
-  const Recorded run(compile_script(options), options, setting, true);
+  const Recorded run(compile_script(options), options, setting, "/dev/null");
   explain_text(run.json);
   if (!options.dot.empty()) write_file(options.dot, plans_dot(run.json));
   if (!options.html.empty()) write_file(options.html, explain_page(run.json, file_name(options.file)));
@@ -48,7 +48,7 @@ int report_command(const ReportOptions& options) {
   check_writable(options.output);
   for (const std::string& file : {options.keep, options.trace})
     if (!file.empty()) check_writable(file);
-  const json record = options.record.empty() ? Recorded(compile_script(options), options, {}, false).json : read_record(options.record);
+  const json record = options.record.empty() ? Recorded(compile_script(options), options, {}).json : read_record(options.record);
   Progress progress("measuring the machine");
   const MachineLimits limits = measure_machine(record["threads"].get<int>());
   progress.clear();

@@ -8,13 +8,13 @@ namespace frit::cli {
 
 using nlohmann::json;
 
-Recorded::Recorded(const Compiled& compiled, const ScriptOptions& options, const std::map<std::string, std::string>& setting, bool quiet) {
+Recorded::Recorded(const Compiled& compiled, const ScriptOptions& options, const std::map<std::string, std::string>& setting, const std::string& output) {
   const Folder folder;
   const std::string file = folder.path + "/record.json";
   std::map<std::string, std::string> all = setting;
   all["FRIT_REPORT"] = file;
   const auto start = std::chrono::steady_clock::now();
-  run_script(compiled, options, all, quiet);
+  run_script(compiled, options, all, output);
   seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::error_code error;
   if (!std::filesystem::exists(file, error)) throw ScriptError(options.file + " left no record: it did not end by returning from main or by exit, or the record could not be written");

@@ -9,7 +9,7 @@ namespace frit::cli {
 
 // Runs a script and reads its record. ScriptError when the script fails, or leaves no record (it ended without exit, say).
 struct Recorded {
-  Recorded(const Compiled& compiled, const ScriptOptions& options, const std::map<std::string, std::string>& setting, bool quiet);
+  Recorded(const Compiled& compiled, const ScriptOptions& options, const std::map<std::string, std::string>& setting, const std::string& output = "");
   nlohmann::json json;
   double seconds = 0;  // of the whole process
 };

@@ -30,7 +30,7 @@ void run_once(const RunOptions& options, std::vector<std::string>& files, std::s
   look = look_of(files) + (changed ? "changed" : "");
   if (options.verbose) note(compiled.from_cache ? "compiled before: " + compiled.program : "compiled in " + seconds_text(compiled.seconds));
   if (options.trace.empty()) return run_script(compiled, options);
-  const Recorded recorded(compiled, options, {}, false);
+  const Recorded recorded(compiled, options, {});
   write_file(options.trace, chrome_trace(recorded.json));
 }
 }  // namespace

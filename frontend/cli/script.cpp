@@ -275,7 +275,7 @@ Compiled compile_script(const ScriptOptions& options) {
   throw ScriptError(options.file + " does not compile: " + (options.flags.empty() ? "no compiler here can compile frit/frit.h" : "the compiler refuses frit/frit.h with the flags " + options.flags));
 }
 
-void run_script(const Compiled& compiled, const ScriptOptions& options, std::map<std::string, std::string> more, bool quiet) {
+void run_script(const Compiled& compiled, const ScriptOptions& options, std::map<std::string, std::string> more, const std::string& output) {
   Program p;
   p.command = {compiled.program};
   p.command.insert(p.command.end(), options.arguments.begin(), options.arguments.end());
@@ -284,7 +284,7 @@ void run_script(const Compiled& compiled, const ScriptOptions& options, std::map
   if (!options.mode.empty()) p.setting["FRIT_MODE"] = options.mode;
   else if (environment_variable("FRIT_MODE").empty()) p.setting["FRIT_MODE"] = "automatic";
   if (!options.buckets.empty()) p.setting["FRIT_BUCKETS"] = fs::absolute(options.buckets).lexically_normal().string();
-  if (quiet) p.output = "/dev/null";
+  p.output = output;
   std::fflush(stdout);
   const Ended ended = run_program(p);
   if (!ended.good()) throw ScriptError(options.file + " " + ended.text(options.timeout));

@@ -41,8 +41,8 @@ struct Compiled {
 };
 Compiled compile_script(const ScriptOptions& options);
 
-// Runs a compiled script with the settings that the options ask for, and more. ScriptError, with how it ended, unless it ended well.
-void run_script(const Compiled& compiled, const ScriptOptions& options, std::map<std::string, std::string> more = {}, bool quiet = false);
+// Runs a compiled script with the settings that the options ask for, and more; its output goes to that file, where one is named. ScriptError, with how it ended, unless it ended well.
+void run_script(const Compiled& compiled, const ScriptOptions& options, std::map<std::string, std::string> more = {}, const std::string& output = "");
 
 // The folder of compiled scripts; empty when nothing is kept.
 std::string script_cache_folder();

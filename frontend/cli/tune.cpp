@@ -172,7 +172,7 @@ Measured Tuner::run(const Policies& policies, const std::string& what) {
     write_file(file, json{{"buckets", policies}}.dump());
     setting["FRIT_BUCKETS"] = file;
   }
-  Recorded r(compiled_, options_, setting, true);
+  Recorded r(compiled_, options_, setting, "/dev/null");
   Measured m;
   m.policies = policies, m.seconds = r.seconds;
   const json& stats = r.json["stats"];

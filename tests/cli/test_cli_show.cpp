@@ -94,9 +94,27 @@ TEST_CASE("cli bench: bodies of every kind are measured in three modes; what dif
   CHECK(unequal.code == 1);
   CHECK_THAT(unequal.out, Contains("DIFFERENT"));
   CHECK_THAT(unequal.error, Contains("differ in: unequal"));
-  const Result throwing = call({"bench", bodies, "--seconds", "0.01", "--only", "throwing"});
+  const Result throwing = call({"bench", bodies, "--seconds", "0.01", "--only", "throwing,whole"});
   CHECK(throwing.code == 1);
+  CHECK_THAT(throwing.out, Contains("whole") && Contains("equal") && Contains("failed"));
+  CHECK_THAT(throwing.error, Contains("failed: throwing"));
   CHECK_THAT(throwing.error, Contains("throwing") && Contains("[2, 3]"));
+}
+
+TEST_CASE("cli bench: a script with a main of its own is run whole, in each mode") {
+  const Folder folder;
+  const std::string file = folder.path / "whole.json";
+  const Result r = call({"bench", lengths, "--seconds", "0.001", "--json", file, "30"});
+  CAPTURE(r.out, r.error);
+  CHECK(r.code == 0);
+  CHECK_THAT(r.out, Contains("eager") && Contains("automatic") && Contains("all modes print the same"));
+  const json whole = json::parse(slurp(file)).at("whole");
+  CHECK(whole.at("equal") == true);
+  CHECK(whole.at("rounds") == 3);
+  CHECK(whole.at("ways").at(0).at("stats").at("plans_compiled") == 0);
+  CHECK(whole.at("ways").at(2).at("stats").at("plans_compiled").get<int>() >= 3);
+  for (const json& w : whole.at("ways")) CHECK(w.at("median").get<double>() > 0);
+  CHECK(call({"bench", lengths, "--baseline", file, "30"}).code == 2);
 }
 
 TEST_CASE("cli bench: wrong input") {
@@ -110,8 +128,8 @@ TEST_CASE("cli bench: wrong input") {
   const Result unknown = call({"bench", bodies, "--only", "nothing"});
   CHECK(unknown.code == 1);
   CHECK_THAT(unknown.error, Contains("no FRIT_BENCH body nothing") && Contains("chain"));
-  const Result main = call({"bench", cases, "three"});
-  CHECK(main.code == 1);
+  CHECK(call({"bench", cases, "three"}).code == 1);
+  CHECK(call({"bench", cases, "--only", "x", "words"}).code == 2);
   CHECK(call({"bench", "--suite", "no_such_body"}).code == 1);
 }
 
