@@ -88,6 +88,7 @@ void settle(const std::string& made, const fs::path& place) {
 }
 // The cache's folder if it can be written to; else a folder for this time alone.
 struct Place {
+  static constexpr uintmax_t enough = 160 << 20;  // bytes: a precompiled header of g++ and more
   std::string parent;
   std::shared_ptr<Folder> folder;
   explicit Place(const std::string& cache) {
@@ -96,10 +97,12 @@ struct Place {
       fs::create_directories(cache, error);
       if (!error) fs::permissions(cache, fs::perms::owner_all, error);
     }
-    if (!cache.empty() && is_ours(cache) && ::access(cache.c_str(), W_OK | X_OK) == 0) {
+    const bool writable = !cache.empty() && is_ours(cache) && ::access(cache.c_str(), W_OK | X_OK) == 0;
+    const bool full = writable && fs::space(cache, error).available < enough && fs::space(fs::temp_directory_path(error), error).available >= enough;
+    if (writable && !full) {
       parent = cache;
     } else {
-      if (!cache.empty()) note("compiled scripts are not kept: " + cache + " cannot be written");
+      if (!cache.empty()) note("compiled scripts are not kept: " + cache + (full ? " has no room" : " cannot be written"));
       folder = std::make_shared<Folder>();
       parent = folder->path;
     }
@@ -147,7 +150,8 @@ bool make_support(const Compiler& c, const std::vector<std::string>& flags, cons
   fs::remove_all(place, error);
   fs::create_directories(place, error);
   fs::permissions(place, fs::perms::owner_all, error);
-  const std::string errors = (place / "errors").string(), header = (place / "start.h").string(), main = (place / "main.cpp").string();
+  const Folder scratch;
+  const std::string errors = scratch.path + "/errors", header = (place / "start.h").string(), main = (place / "main.cpp").string();
   write_file(header, "#include <frit/frit.h>\n");
   write_file(main, support_main);
   std::vector<std::string> command{c.path};
@@ -161,7 +165,6 @@ bool make_support(const Compiler& c, const std::vector<std::string>& flags, cons
     fs::remove_all(place, error);
     return false;
   }
-  fs::remove(errors, error);
   write_list(place, "", {}, {"start.h", c.clang ? "start.h.pch" : "start.h.gch", "main.o"}, fs::file_time_type::clock::now());
   return true;
 }
@@ -254,8 +257,9 @@ Compiled compile_script(const ScriptOptions& options) {
                                    (support / "main.o").string(), installation().library, "-Wl,-rpath," + library, "-o", beside.path + "/program"});
     command.insert(command.end(), c.linker.begin(), c.linker.end());
     const auto begun = fs::file_time_type::clock::now();
-    const Ended ended = compile(command, beside.path + "/errors");
-    said = bytes_of(beside.path + "/errors");
+    const Folder scratch;
+    const Ended ended = compile(command, scratch.path + "/errors");
+    said = bytes_of(scratch.path + "/errors");
     if (!ended.good()) {
       const std::string more = hint(said);
       std::fputs(said.c_str(), stderr);
@@ -263,7 +267,6 @@ Compiled compile_script(const ScriptOptions& options) {
     }
     std::fputs(said.c_str(), stderr);  // warnings
     result.files = user_files(bytes_of(beside.path + "/rule"));
-    fs::remove(beside.path + "/errors", error);
     fs::remove(beside.path + "/rule", error);
     write_list(beside.path, path, result.files, {"program"}, begun);
     settle(beside.path, entry);
@@ -272,7 +275,7 @@ Compiled compile_script(const ScriptOptions& options) {
     return result;
   }
   std::fputs(said.c_str(), stderr);
-  throw ScriptError(options.file + " does not compile: " + (options.flags.empty() ? "no compiler here can compile frit/frit.h" : "the compiler refuses frit/frit.h with the flags " + options.flags));
+  throw ScriptError(options.file + " does not compile: " + (options.flags.empty() ? "no compiler here can compile frit/frit.h" + std::string(said.empty() ? "; none of them says why (is the disk full?)" : "") : "the compiler refuses frit/frit.h with the flags " + options.flags));
 }
 
 void run_script(const Compiled& compiled, const ScriptOptions& options, std::map<std::string, std::string> more, const std::string& output) {
