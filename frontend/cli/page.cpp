@@ -74,8 +74,13 @@ std::string kernel_table(const std::vector<KernelSum>& kernels, const MachineLim
   for (size_t i = 0; i < std::min<size_t>(kernels.size(), 40); ++i) {
     const KernelSum& k = kernels[i];
     const double roof = std::min(limits.flops, k.bytes ? limits.memory_bandwidth * double(k.flops) / double(k.bytes) : limits.flops), rate = double(k.flops) / k.seconds;
+    std::string lines;
+    size_t shown = 0;
+    for (const std::string& l : k.lines)
+      if (++shown <= 4) lines += (lines.empty() ? "" : ", ") + l;
+    if (k.lines.size() > 4) lines += " and " + std::to_string(k.lines.size() - 4) + " more";
     rows.add({k.name, std::to_string(k.launches), seconds_text(k.seconds), number_text(100 * k.seconds / total, 2) + "%", bytes_text(double(k.bytes)), number_text(double(k.bytes) / k.seconds / 1e9), number_text(rate / 1e9),
-              k.flops && roof > 0 ? number_text(100 * rate / roof, 2) + "%" : "-", std::to_string(k.tier), k.lines});
+              k.flops && roof > 0 ? number_text(100 * rate / roof, 2) + "%" : "-", std::to_string(k.tier), lines});
   }
   return rows.done() + (kernels.size() > 40 ? "<p class=\"soft\">and " + std::to_string(kernels.size() - 40) + " more</p>\n" : "") + "<p class=\"soft\">The roof is memory's; a kernel whose data lies in a cache may be above it.</p>\n";
 }

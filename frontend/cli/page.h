@@ -1,6 +1,7 @@
 // The page of a run: one HTML file that needs nothing else, with drawings as inline SVG. And a plan as a graph for dot.
 #pragma once
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 #include "frontend/cli/machine.h"
@@ -14,7 +15,8 @@ std::string draw_timeline(const nlohmann::json& record);
 std::string draw_memory(const nlohmann::json& record);
 std::string draw_buckets(const nlohmann::json& record, const std::string& axis);
 struct KernelSum {
-  std::string name, lines;
+  std::string name;
+  std::set<std::string> lines;                 // of the calls that it computes
   int64_t launches = 0, bytes = 0, flops = 0;  // of all launches
   double seconds = 0;
   int tier = 0;

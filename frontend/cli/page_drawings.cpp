@@ -47,7 +47,7 @@ std::vector<Span> merged(std::vector<Span> spans, double least) {
   }
   return out;
 }
-constexpr double wide = 1000, left = 96, right = 12;
+constexpr double wide = 1000, left = 112, right = 12;
 }  // namespace
 
 std::string draw_timeline(const json& record) {
@@ -136,8 +136,8 @@ std::vector<KernelSum> kernels_of(const json& record) {
     KernelSum& k = by_name[l["kernel"]];
     k.name = l["kernel"], k.tier = std::max(k.tier, l["tier"].get<int>());
     ++k.launches, k.bytes += l["bytes"].get<int64_t>(), k.flops += l["flops"].get<int64_t>(), k.seconds += l["seconds"].get<double>();
-    if (k.lines.empty() && l.contains("lines"))
-      for (const json& at : l["lines"]) k.lines += (k.lines.empty() ? "" : ", ") + at.get<std::string>();
+    if (l.contains("lines"))
+      for (const json& at : l["lines"]) k.lines.insert(at.get<std::string>());
   }
   std::vector<KernelSum> list;
   for (auto& [name, k] : by_name) list.push_back(std::move(k));

@@ -40,7 +40,7 @@ double median(const std::vector<double>& v) { return quantile(v, 0.5); }
 
 // ---- what a record says of the tuned axes ----------------------------------------------------------------------------------------
 struct Flush {
-  uint64_t structure = 0;
+  uint64_t structure = 0;      // with the buckets of the other axes
   std::vector<int64_t> extents;
   std::vector<double> widths;  // doublings within its buckets, of the extents met
   double seconds = 0;
@@ -57,6 +57,7 @@ std::vector<Flush> flushes_of(const json& record, const std::vector<std::string>
     std::vector<int64_t> high(axes.size());
     for (const json& a : f["axes"]) {
       const size_t i = size_t(std::find(axes.begin(), axes.end(), a[0].get<std::string>()) - axes.begin());
+      if (i == axes.size()) x.structure = (x.structure ^ uint64_t(a[3].get<int64_t>())) * 0x9e3779b97f4a7c15;  // another axis: its bucket makes another plan
       if (i == axes.size() || a[1].get<int64_t>() <= x.extents[i]) continue;  // several of one name: the largest
       x.extents[i] = a[1].get<int64_t>(), high[i] = a[3].get<int64_t>();
     }
