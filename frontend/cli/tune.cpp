@@ -40,7 +40,7 @@ double median(const std::vector<double>& v) { return quantile(v, 0.5); }
 
 // ---- what a record says of the tuned axes ----------------------------------------------------------------------------------------
 struct Flush {
-  uint64_t structure = 0;      // with the buckets of the other axes
+  uint64_t structure = 0, alone = 0;  // with the buckets of the other axes, and without
   std::vector<int64_t> extents;
   std::vector<double> widths;  // doublings within its buckets, of the extents met
   double seconds = 0;
@@ -53,7 +53,7 @@ std::vector<Flush> flushes_of(const json& record, const std::vector<std::string>
   std::map<std::pair<size_t, int64_t>, std::pair<int64_t, int64_t>> met;  // axis and high edge: least and largest extent
   std::vector<std::vector<int64_t>> highs;
   for (const json& f : record["flushes"]) {
-    Flush x{f["structure"].get<uint64_t>(), std::vector<int64_t>(axes.size()), std::vector<double>(axes.size()), f["seconds"].get<double>(), f["new"].get<bool>(), f["tier"].get<int>() > 0};
+    Flush x{f["structure"].get<uint64_t>(), f["structure"].get<uint64_t>(), std::vector<int64_t>(axes.size()), std::vector<double>(axes.size()), f["seconds"].get<double>(), f["new"].get<bool>(), f["tier"].get<int>() > 0};
     std::vector<int64_t> high(axes.size());
     for (const json& a : f["axes"]) {
       const size_t i = size_t(std::find(axes.begin(), axes.end(), a[0].get<std::string>()) - axes.begin());
@@ -150,6 +150,7 @@ class Tuner {
   void build_model(const std::vector<const Measured*>& wide, const Measured& exact, const Measured& now);
   void show_histogram(const json& record) const;
   void show_what_if(const std::vector<Edges>& chosen);
+  void show_others(const Measured& now) const;
   void show_replay(const std::vector<Edges>& chosen, const Measured& now);
   void show_random(const std::vector<Edges>& chosen);
   Policies policies_of(const std::vector<Edges>& edges) const;
@@ -221,7 +222,11 @@ void Tuner::build_model(const std::vector<const Measured*>& wide, const Measured
     for (const auto& [place, seconds] : steady_times(w->list)) base_.try_emplace(place, seconds / (1 + model_.slope * width[place]));
   }
   std::map<Place, double> times;
-  for (const Flush& f : now.list) ++times[{f.structure, f.extents}];
+  std::set<uint64_t> hot;  // a structure that came once has no plan, whatever the policy
+  for (const Flush& f : now.list)
+    if (f.compiled) hot.insert(f.alone);
+  for (const Flush& f : now.list)
+    if (hot.count(f.alone)) ++times[{f.structure, f.extents}];
   for (const auto& [place, count] : times) model_.samples.push_back({place.first, place.second, count, nearest_time(base_, place)});
   model_.compile = plan_cost(exact.list, base_);
 }
@@ -257,7 +262,8 @@ std::vector<std::vector<Edges>> Tuner::by_number() const {
     for (Edges& e : best_edges(model_, {{}}, 0, options_.buckets)) all.push_back({std::move(e)});
     return all;
   }
-  for (int k = 1; k <= options_.buckets; k *= 2) all.push_back(best_policy(model_, k));
+  for (int k = 1; k <= options_.buckets; k *= 2)
+    if (auto policy = best_policy(model_, k); all.empty() || policy != all.back()) all.push_back(std::move(policy));
   return all;
 }
 double Tuner::measured_slowdown(const Measured& m) const {
@@ -289,6 +295,21 @@ void Tuner::show_what_if(const std::vector<Edges>& chosen) {
     t.add(std::move(row));
   }
   std::printf("%s", t.text().c_str());
+}
+// Where the buckets of other axes make more plans than the structures need, no policy of these axes can do without them.
+void Tuner::show_others(const Measured& now) const {
+  std::set<uint64_t> alone, with;
+  std::map<std::string, std::set<int64_t>> others;
+  for (const Flush& f : now.list)
+    if (f.compiled) alone.insert(f.alone), with.insert(f.structure);
+  if (with.size() <= alone.size()) return;
+  for (const json& f : now.record["flushes"])
+    for (const json& a : f["axes"])
+      if (std::find(axes_.begin(), axes_.end(), a[0].get<std::string>()) == axes_.end()) others[a[0]].insert(a[3].get<int64_t>());
+  std::printf("\n%zu structures need %zu plans, however these axes are divided: other axes have several buckets:", alone.size(), with.size());
+  for (const auto& [axis, highs] : others)
+    if (highs.size() > 1) std::printf(" %s %zu", axis_text(axis).c_str(), highs.size());
+  std::printf("\n");
 }
 
 void Tuner::show_replay(const std::vector<Edges>& chosen, const Measured& now) {
@@ -367,8 +388,10 @@ int Tuner::go() {
     build_model({&now}, now, now);
   }
   show_histogram(now.record);
+  if (model_.samples.empty()) throw ScriptError(options_.file + " compiled nothing that has these axes: no trace of them came often enough");
   const std::vector<Edges> chosen = best_policy(model_, options_.buckets);
   show_what_if(chosen);
+  show_others(now);
   const Policies policy = policies_of(chosen);
   for (const auto& [axis, text] : policy) std::printf("\nchosen for axis %s: %s\n", axis_text(axis).c_str(), toned(text, Tone::good).c_str());
   if (options_.log.empty()) {
