@@ -155,6 +155,7 @@ class Tuner {
   void show_random(const std::vector<Edges>& chosen);
   Policies policies_of(const std::vector<Edges>& edges) const;
   std::vector<std::vector<Edges>> by_number() const;
+  std::vector<Edges> choose() const;
   double measured_slowdown(const Measured& m) const;
 
   const TuneOptions& options_;
@@ -265,6 +266,14 @@ std::vector<std::vector<Edges>> Tuner::by_number() const {
   for (int k = 1; k <= options_.buckets; k *= 2)
     if (auto policy = best_policy(model_, k); all.empty() || policy != all.back()) all.push_back(std::move(policy));
   return all;
+}
+// The fewest buckets whose cost is within the model's own uncertainty of the cheapest.
+std::vector<Edges> Tuner::choose() const {
+  constexpr double uncertain = 1.02;
+  const auto all = by_number();
+  double cheapest = 1e300;
+  for (const auto& edges : all) cheapest = std::min(cheapest, cost_of(model_, edges).total);
+  return *std::find_if(all.begin(), all.end(), [&](const auto& edges) { return cost_of(model_, edges).total <= cheapest * uncertain; });
 }
 double Tuner::measured_slowdown(const Measured& m) const {
   std::map<Place, int> times;
@@ -389,11 +398,11 @@ int Tuner::go() {
   }
   show_histogram(now.record);
   if (model_.samples.empty()) throw ScriptError(options_.file + " compiled nothing that has these axes: no trace of them came often enough");
-  const std::vector<Edges> chosen = best_policy(model_, options_.buckets);
+  const std::vector<Edges> chosen = choose();
   show_what_if(chosen);
   show_others(now);
   const Policies policy = policies_of(chosen);
-  for (const auto& [axis, text] : policy) std::printf("\nchosen for axis %s: %s\n", axis_text(axis).c_str(), toned(text, Tone::good).c_str());
+  for (const auto& [axis, text] : policy) std::printf("\nchosen for axis %s (the fewest buckets within 2%% of the cheapest): %s\n", axis_text(axis).c_str(), toned(text, Tone::good).c_str());
   if (options_.log.empty()) {
     show_replay(chosen, now);
     if (options_.random) show_random(chosen);
