@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <random>
-#include "frontend/cli/tune_model.h"
+#include "frontend/cli/tune_measure.h"
 
 using namespace frit::cli;
 
@@ -92,4 +92,35 @@ TEST_CASE("tune: with several axes no change of one of them is cheaper") {
       }
     }
   }
+}
+
+TEST_CASE("tune: what a plan costs and how width costs are read from records") {
+  using nlohmann::json;
+  // Extents 8, 16, 32, 64, so many milliseconds each as the extent / 8; 10 % more for each doubling in the bucket, 5 ms more where the plan is new.
+  const auto record = [](bool wide) {
+    json flushes = json::array();
+    for (int round = 0; round < 5; ++round)
+      for (int64_t e : {8, 16, 32, 64}) {
+        const bool fresh = round == 0 && (!wide || e == 8);
+        const double seconds = 1e-3 * double(e) / 8 * (wide ? 1.3 : 1) + (fresh ? 5e-3 : 0) + (round == 3 ? 1 : 0);  // one round was disturbed
+        json axes = json::array({json::array({"seq", e, wide ? 1 : e - 1, wide ? 1000 : e}), json::array({"dim", 16, 8, 16})});
+        flushes.push_back({{"structure", 77}, {"seconds", seconds}, {"new", fresh}, {"tier", 1}, {"axes", axes}});
+        flushes.push_back({{"structure", 5}, {"seconds", 1.0}, {"new", false}, {"tier", 1}, {"axes", json::array({json::array({"dim", 16, 8, 16})})}});  // has no such axis
+      }
+    return json{{"flushes", flushes}};
+  };
+  const auto narrow = flushes_of(record(false), {"seq"}), wide = flushes_of(record(true), {"seq"});
+  REQUIRE(narrow.size() == 20);
+  for (const Flush& f : narrow) CHECK(f.widths[0] == 0);
+  for (const Flush& f : wide) CHECK(f.widths[0] == Approx(3));
+  for (const Flush& f : narrow) CHECK(f.structure == narrow[0].structure);
+  CHECK(narrow[0].alone == 77);
+  const auto steady = steady_times(narrow);
+  CHECK(steady.size() == 4);
+  CHECK(nearest_time(steady, {narrow[0].structure, {32}}) == Approx(4e-3));
+  CHECK(nearest_time(steady, {narrow[0].structure, {70}}) == Approx(8e-3));
+  CHECK(nearest_time(steady, {narrow[0].structure + 1, {32}}) == 0);
+  CHECK(plan_cost(narrow, steady) == Approx(5e-3));
+  CHECK(fit_slope({&wide}, steady) == Approx(0.1));
+  CHECK(fit_slope({&narrow}, steady) == 0);
 }
