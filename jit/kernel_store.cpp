@@ -49,7 +49,7 @@ std::shared_ptr<CpuKernel> load_or_compile(char kind, std::string_view key, cons
       return k;
     }
   auto k = std::make_shared<CpuKernel>(compile_x86(lower()));
-  write_in_background([disk, whole = std::move(whole), k] { disk->write(whole, payload_of(*k)); });
+  if (!k->fixed_address) write_in_background([disk, whole = std::move(whole), k] { disk->write(whole, payload_of(*k)); });
   return k;
 }
 

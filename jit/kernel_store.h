@@ -1,4 +1,5 @@
-// Kernels from the disk cache, or compiled and kept there. Generated code does not depend on its address, so that an entry is the code itself.
+// Kernels from the disk cache, or compiled and kept there. Generated code does not depend on its own address, so that an entry is the code
+// itself; code that reads a table at an address of the process is not kept.
 #pragma once
 #include <functional>
 #include <memory>

@@ -273,6 +273,7 @@ CpuKernel emit(const kernels::Program& program, const CpuSchedule& schedule, asm
   CpuKernel kernel;
   kernel.lane_split = emitter.analysis().lane_split;
   kernel.ordered = emitter.analysis().ordered;
+  kernel.fixed_address = emitter.fixed_address();
   kernel.name = program.name;
   return kernel;
 }

@@ -15,6 +15,7 @@ struct CpuKernel {
   CpuEntry entry = nullptr;
   bool lane_split = false;     // every value along the last block axis is independent of its neighbours
   bool ordered = false;        // has a sequential axis: the grid may be split only along axes before it
+  bool fixed_address = false;  // the code names an address of this process (a table): no other process may run it
   uint32_t code_bytes = 0;
   std::string name;
   std::shared_ptr<void> code;  // owns the executable memory

@@ -122,6 +122,7 @@ struct Access;
 class Emitter {
  public:
   Emitter(const Program& p, const CpuSchedule& schedule, asmjit::CodeHolder& code);
+  bool fixed_address() const { return fixed_address_; }
   void run();  // throws std::runtime_error
   const Analysis& analysis() const { return a_; }
 
@@ -331,6 +332,7 @@ class Emitter {
   const Program& p_;
   const Analysis a_;
   const CpuSchedule schedule_;
+  bool fixed_address_ = false;     // the code names an address of this process
   asmjit::x86::Compiler cc_;
   std::deque<Rep> reps_;
   Gp args_, begin_, end_, lane_begin_, lane_end_;

@@ -153,6 +153,7 @@ void Emitter::emit_table(Id v, Level* l) {
   const scalar::Table& table = scalar::tables()[i.imm];
   const Gp base = cc_.newGpq();
   cc_.mov(base, uint64_t(table.data));
+  fixed_address_ = true;
   Rep out;
   if (l->kind != LevelKind::strip) {
     const Gp index = cc_.newGpd();
