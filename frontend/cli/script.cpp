@@ -21,6 +21,7 @@
 #include <sstream>
 #define XXH_INLINE_ALL
 #include <xxhash.h>
+#include "frit/compile.h"
 #include "frontend/cli/console.h"
 #include "runtime/disk_cache.h"
 #include "runtime/settings.h"
@@ -221,6 +222,11 @@ Compiled compile_script(const ScriptOptions& options) {
   if (!fs::exists(options.file, error)) throw UsageError(options.file + ": there is no such file");
   if (::access(options.file.c_str(), R_OK)) throw UsageError(options.file + " cannot be read. Check its permissions.");
   if (!options.buckets.empty() && !fs::exists(options.buckets, error)) throw UsageError(options.buckets + ": there is no such policy file. frit tune writes one.");
+  try {  // here nothing depends on it: a damaged one is told before the script is compiled
+    if (!options.buckets.empty()) buckets::load(options.buckets);
+  } catch (const Error& e) {
+    throw UsageError(e.what());
+  }
   const std::string source = bytes_of(options.file), path = fs::canonical(options.file, error).string();
   const auto candidates = compilers(options.compiler);
   if (candidates.empty()) throw UsageError("no C++ compiler is there: neither clang++ nor g++. Install one (apt-get install clang, or g++).");

@@ -215,8 +215,11 @@ TEST_CASE("cli tune: wrong input leaves the policy file as it was") {
   CHECK(call({"tune", "--log", policy, "-o", folder.path / "x.json"}).code == 2);
   CHECK(slurp(policy) == "before");
   const Result bad = call({"run", "--policy", damaged, lengths});
-  CHECK(bad.code == 1);
+  CHECK(bad.code == 2);
   CHECK_THAT(bad.error, Contains("ascending"));
+  const Result set = call({"run", lengths}, {{"FRIT_BUCKETS", damaged}});
+  CHECK(set.code == 2);
+  CHECK_THAT(set.error, Contains("ascending"));
 }
 
 TEST_CASE("cli explain: plans as text, dot and a page") {
