@@ -225,7 +225,8 @@ Compiled compile_script(const ScriptOptions& options) {
   try {  // here nothing depends on it: a damaged one is told before the script is compiled
     if (!options.buckets.empty()) buckets::load(options.buckets);
   } catch (const Error& e) {
-    throw UsageError(e.what());
+    const std::string text = e.what();
+    throw UsageError(options.buckets + ": " + text.substr(0, text.find(" (called at")));  // the line would be this one
   }
   const std::string source = bytes_of(options.file), path = fs::canonical(options.file, error).string();
   const auto candidates = compilers(options.compiler);
