@@ -626,3 +626,20 @@ TEST_CASE("a reshape that has to copy is memory of its own", "[automatic]") {
     return bits_of(apart) + bits_of(y) + bits_of(z) + bits_of(w.grad());
   });
 }
+
+TEST_CASE("a tensor read after its memory was written through another leaf of the trace is read anew") {
+  const auto run = [](jit::Mode mode) {
+    const jit::ModeGuard guard(mode);
+    manual_seed(3);
+    Tensor base = rand({1, 1}).clone();
+    synchronize();
+    const Tensor w = rand({1}).requires_grad_();
+    Tensor view = base.slice(0, 0, 1, 1);
+    view.add_(w);  // the base enters a second time: its version is another
+    const Tensor root = view.sqrt(), same = base.detach().detach();
+    view.index_put_({indexing::Slice(1, indexing::None, 2)}, 0.0);  // nothing, but a write
+    root.matmul(same).sum().backward();
+    return w.grad();
+  };
+  CHECK(run(jit::Mode::automatic).equal(run(jit::Mode::eager)));
+}

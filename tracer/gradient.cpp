@@ -270,17 +270,9 @@ void check_unwritten(const Trace& t, uint32_t n, Op reader, uint32_t by) {
   if (t.value[n] && t.value[n]->storage->version.load(std::memory_order_relaxed) != t.version[n]) overwritten(t, n, reader, by, no_node);
   if (t.written.empty() || t.written.back() <= n) return;
   if (by != no_node && (t.nodes[by].call.mode & in_place) && t.nodes[by].call.in[0] == n) return;  // a write keeps what it reads of its target
-  const auto memory = [&](uint32_t m) -> std::pair<const Storage*, uint32_t> {
-    for (;; m = t.nodes[m].call.in[0]) {
-      const Call& c = t.nodes[m].call;
-      const RowKind kind = row(c.op).kind;
-      if (c.op == Op::leaf) return {t.value[m]->storage, 0};
-      if (kind != RowKind::view && kind != RowKind::alias && !(c.mode & in_place)) return {nullptr, m};
-    }
-  };
-  const auto own = memory(n);
+  const auto own = memory_place(t, n);
   for (size_t k = t.written.size(); k-- > 0 && t.written[k] > n;)
-    if (memory(t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);
+    if (memory_place(t, t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);
 }
 }  // namespace
 Var handle_of(Trace& t, uint32_t n, Op reader, uint32_t by) {

@@ -398,6 +398,7 @@ bool Recorder::flush_writes_to(const Storage* s) {
 }
 void settle_operand(Cell* c) {
   for (Cell* b = c; b; b = b->base) settle(b);
+  if (c->deferred.load(std::memory_order_acquire)) return;  // here: another thread may be making it real just now
   if (!c->value || !c->value->storage->pending.load(std::memory_order_relaxed)) return;
   const Storage* s = c->value->storage;
   Recorder& mine = recorder();
@@ -500,23 +501,23 @@ void Recorder::begin_following() {
   follow->begin();
 }
 namespace {
-uint32_t memory_root(const Trace& t, uint32_t n) {
-  for (;;) {
-    const Call& c = t.nodes[n].call;
-    const RowKind k = kind_of(c.op);
-    if (k != RowKind::view && k != RowKind::alias && !(c.mode & in_place)) return n;
-    n = c.in[0];
-  }
-}
 // Written through another handle since node n was recorded.
 bool is_stale(const Trace& t, uint32_t n) {
   if (t.written.empty() || t.written.back() <= n) return false;
-  const uint32_t root = memory_root(t, n);
+  const auto place = memory_place(t, n);
   for (size_t k = t.written.size(); k-- > 0 && t.written[k] > n;)
-    if (memory_root(t, t.written[k]) == root) return true;
+    if (memory_place(t, t.written[k]) == place) return true;
   return false;
 }
 }  // namespace
+std::pair<const Storage*, uint32_t> memory_place(const Trace& t, uint32_t n) {
+  for (;; n = t.nodes[n].call.in[0]) {
+    const Call& c = t.nodes[n].call;
+    const RowKind kind = kind_of(c.op);
+    if (c.op == Op::leaf) return {t.value[n]->storage, 0};  // one memory may have entered as several leaves
+    if (kind != RowKind::view && kind != RowKind::alias && !(c.mode & in_place)) return {nullptr, n};
+  }
+}
 
 // Who uses a tensor that was written through another handle uses its new content: a view of its own tells that from what was
 // saved before the write. The tensor's place in the graph stays where it was.

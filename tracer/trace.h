@@ -158,6 +158,9 @@ Trace* new_trace();
 void release(Trace* t) noexcept;
 inline void retain(Trace* t) { t->refs.fetch_add(1, std::memory_order_relaxed); }
 
+// The memory that node n of an open trace shows: storage from outside, or the node that makes it.
+std::pair<const Storage*, uint32_t> memory_place(const Trace& t, uint32_t n);
+
 // What a later backward through node n reads of its operands and result (Saved bits): by which operands want gradients.
 uint8_t saved_of(const Trace& t, uint32_t n);
 
