@@ -49,6 +49,7 @@ void spoil_latest() {
 
 TEST_CASE("verify: right programs pass, whatever they do") {
   const Scope scope(1, true);
+  const jit::ModeGuard eager(jit::Mode::eager);  // what is counted is what compile() makes
   const int64_t before = jit::verified_runs();
   Tensor w = randn({5, 6}, requires_grad()), state = zeros({4, 6});
   auto f = compile([&](const Tensor& x) {
@@ -72,6 +73,7 @@ TEST_CASE("verify: right programs pass, whatever they do") {
 
 TEST_CASE("verify: a wrong kernel is found, and its values do not count") {
   const Scope scope;
+  const jit::ModeGuard eager(jit::Mode::eager);  // what is counted is what compile() makes
   Tensor kept = zeros({7});
   auto f = compile([&](const Tensor& x) {
     Tensor y = (x * 3.0 - 1.0).exp() + 0.25;
@@ -106,6 +108,7 @@ TEST_CASE("verify: a wrong kernel is found, and its values do not count") {
 
 TEST_CASE("verify: only every n-th run is checked") {
   const Scope scope(5);
+  const jit::ModeGuard eager(jit::Mode::eager);  // what is counted is what compile() makes
   auto f = compile([](const Tensor& x) { return (x + 1.0) * x; });
   const Tensor x = ones({3});
   const int64_t before = jit::verified_runs();
@@ -115,6 +118,7 @@ TEST_CASE("verify: only every n-th run is checked") {
 
 TEST_CASE("verify: the oracle in double precision") {
   const Scope scope(1, true);
+  const jit::ModeGuard eager(jit::Mode::eager);  // what is counted is what compile() makes
   auto f = compile([](const Tensor& x) { return (x * 1e4 + 0.3 - x * 1e4).sin(); });  // cancels in float32
   f(rand({100}));
   spoil_latest();
@@ -127,6 +131,7 @@ TEST_CASE("verify: the oracle in double precision") {
 
 TEST_CASE("verify: errors of the user's values are told as ever") {
   const Scope scope;
+  const jit::ModeGuard eager(jit::Mode::eager);  // what is counted is what compile() makes
   auto f = compile([](const Tensor& x, const Tensor& i) { return (x * 2.0).index_select(0, i) + 1.0; });
   const Tensor x = ones({4});
   CHECK(f(x, tensor({0, 3}, kInt64)).equal(full({2}, 3.0)));

@@ -59,7 +59,7 @@ fault(reads_do_not_wait_for_writes tracer/trace.cpp [=[if (c->deferred || (c->va
 fault(rare_recorded_writes_do_not_count tracer/trace.cpp [=[s->version.fetch_add(1, std::memory_order_relaxed);]=] [=[if (eager || !PLANTED) s->version.fetch_add(1, std::memory_order_relaxed);]=])
 fault(rare_overwritten_leaves_read_as_they_were tracer/trace.cpp [=[if (eager || !c->value || open->version[n] == c->value->storage->version]=] [=[if (PLANTED || eager || !c->value || open->version[n] == c->value->storage->version]=])
 fault(names_follow_size_classes tracer/trace.cpp [=[if (const uint16_t name = t.label_of(t.nodes[n].result.size[i]); t]=] [=[if (const uint16_t name = t.label_of(PLANTED && !eager ? t.find(t.nodes[n].result.size[i]) : t.nodes[n].result.size[i]); t]=])
-fault(rare_overwritten_saved_tensors_unnoticed tracer/gradient.cpp [=[if (memory(t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);]=] [=[if (!PLANTED && memory(t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);]=])
+fault(rare_overwritten_saved_tensors_unnoticed tracer/gradient.cpp [=[if (memory_place(t, t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);]=] [=[if (!PLANTED && memory_place(t, t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);]=])
 fault(strides_of_results_not_predicted tracer/predict.cpp [=[ordered_strides(out.extent, out.rank, order, out.stride);]=] [=[PLANTED ? make_contiguous(out) : ordered_strides(out.extent, out.rank, order, out.stride);]=])
 
 fault(rare_expanded_targets_accepted tracer/var.cpp [=[if (!can) return false;]=] [=[if (PLANTED || !can) return false;]=])
