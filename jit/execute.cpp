@@ -99,8 +99,49 @@ void set_interpreter_only(bool on) { interpret_all = on || !cpu_info().generates
 bool interpreter_only() { return interpret_all; }
 
 namespace {
-// In recorded order. needed: null for all.
-void run_op_by_op(Trace& t, const std::vector<bool>* needed) {
+// By node, the values that nothing reads after it: the memory of a trace that waited is what an eager program would have held.
+// (A value that is real already is not the trace's to drop; neither are roots, nor memory that is written in place.)
+class LastReads {
+ public:
+  LastReads(const Trace& t, const Work& work) : first_(t.nodes.size() + 1), after_(t.nodes.size(), ~0u) {
+    for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+      if (!work.needed[n]) continue;
+      if (t.nodes[n].call.op != Op::leaf) after_[n] = n;
+      for (int k = 0; k < t.input_count(n); ++k)
+        if (const uint32_t in = t.input(n, k); in != scalar_operand && after_[in] != ~0u) after_[in] = n;
+    }
+    std::vector<bool> written(t.nodes.size());  // by the node that makes the memory
+    for (const uint32_t n : t.written)
+      if (const auto [outside, maker] = memory_place(t, n); !outside) written[maker] = true;
+    const auto is_written = [&](uint32_t n) {
+      if (t.written.empty()) return false;
+      const auto [outside, maker] = memory_place(t, n);
+      return outside || written[maker];
+    };
+    for (uint32_t n = 0; n < t.nodes.size(); ++n)
+      if (work.roots[n] || t.value[n] || is_written(n)) after_[n] = ~0u;
+    for (const uint32_t n : after_)
+      if (n != ~0u) ++first_[n + 1];
+    for (size_t n = 1; n < first_.size(); ++n) first_[n] += first_[n - 1];
+    dropped_.resize(first_.back());
+    std::vector<uint32_t> next(first_.begin(), first_.end() - 1);
+    for (uint32_t n = 0; n < after_.size(); ++n)
+      if (after_[n] != ~0u) dropped_[next[after_[n]]++] = n;
+  }
+  void drop(Trace& t, uint32_t n) const {
+    for (uint32_t i = first_[n]; i < first_[n + 1]; ++i)
+      if (Value*& v = t.value[dropped_[i]]) release(std::exchange(v, nullptr));
+  }
+
+ private:
+  std::vector<uint32_t> first_, after_, dropped_;
+};
+
+// In recorded order. work: null for all of it.
+void run_op_by_op(Trace& t, const Work* work) {
+  const std::vector<bool>* needed = work ? &work->needed : nullptr;
+  std::optional<LastReads> last;
+  if (work) last.emplace(t, *work);
   Failures failures(t);
   WriteCounts counts;
   WriteCounts::Storages storages;
@@ -126,6 +167,7 @@ void run_op_by_op(Trace& t, const std::vector<bool>* needed) {
     } catch (...) {
       failures.add(n, writes && !apart);
     }
+    if (last && !failures.any()) last->drop(t, n);
   }
   counts.finish(t, storages);
   failures.rethrow();
@@ -155,10 +197,9 @@ void execute(Trace& t, const char* cause) {
   if (r.eager || r.anomaly.on || (ops == 1 && !r.foreground) || interpret_all) {
     frit::count(&Counters::tier0_flushes);
     frit::count(&Counters::eager_ops, ops);
-    const bool whole = ops == 1 || r.eager || r.anomaly.on;  // an anomaly is looked for in every op's result
-    std::optional<Work> work;
-    if (!whole) work.emplace(t);
-    return run_op_by_op(t, whole ? nullptr : &work->needed);
+    if (r.eager || r.anomaly.on || (ops == 1 && t.owner.back())) return run_op_by_op(t, nullptr);  // an anomaly is looked for in every op's result
+    const Work work(t);
+    return run_op_by_op(t, &work);
   }
   const Work work(t);
   const TraceKey key = make_key(t, work.roots);
@@ -182,7 +223,7 @@ void execute(Trace& t, const char* cause) {
   }
   frit::count(&Counters::tier0_flushes);
   frit::count(&Counters::eager_ops, ops);
-  run_op_by_op(t, &work.needed);
+  run_op_by_op(t, &work);
   if (refused) std::rethrow_exception(refused);
 }
 

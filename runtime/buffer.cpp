@@ -2,8 +2,8 @@
 //
 // ThreadCache  per thread: for every small class a few free blocks, taken and put back without a lock or an atomic
 //              read-modify-write. Created at the thread's first use, given to the shared pools when the thread ends.
-// Pools        shared, under one mutex: free blocks of every class, each with the time at which it came, so that the ones
-//              unused for longest leave first when the cache outgrows its bounds.
+// Pools        shared, under one mutex: free small blocks by class, each with the time at which it came, so that the ones
+//              unused for longest leave first when the cache outgrows its bounds; and the memory of large blocks (segments.h).
 // Counts       `published` is the number of bytes handed out plus what threads have freed without saying so yet (each
 //              thread's `unpublished`): a free adds to the thread's own number, and the next allocation of that thread uses
 //              it up, so that the usual allocate-free-allocate touches nothing shared. `current` is the difference.
@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 #include "runtime/error.h"
+#include "runtime/segments.h"
 #include "runtime/settings.h"
 #include "runtime/size_class.h"
 #include "runtime/system_memory.h"
@@ -29,6 +30,11 @@ constexpr unsigned bin_capacity = 32;
 constexpr size_t bin_bytes = 128 << 10;         // a bin holds no more than this, but always four blocks
 constexpr int64_t publish_from = 4096;          // unpublished frees per thread
 constexpr int64_t free_floor = 256 << 20;       // free blocks up to here are kept whatever is in use
+#if defined(__SANITIZE_ADDRESS__)
+constexpr size_t red_zone = 64;                 // behind a large block; small ones have the C library's
+#else
+constexpr size_t red_zone = 0;
+#endif
 
 constexpr unsigned bin_limit(unsigned size_class) {
   return unsigned(std::clamp<size_t>(bin_bytes / class_bytes(size_class), 4, bin_capacity));
@@ -66,12 +72,13 @@ struct FreeBlock {
 
 struct Pools {
   std::mutex mutex;
-  std::vector<FreeBlock> free[class_count];   // newest last
-  int64_t free_bytes = 0;
+  std::vector<FreeBlock> free[small_classes];  // newest last
+  int64_t small_bytes = 0;                     // in `free`
+  Segments large;
   uint64_t clock = 0;
   std::vector<ThreadCache*> caches;           // of all live threads
   int64_t allocations = 0, hits = 0;          // of threads that ended
-  std::atomic<int64_t> published{0}, peak{0}, reserved{0};
+  std::atomic<int64_t> published{0}, peak{0}, small_reserved{0};
   std::atomic<int64_t> limit{-1};             // -1: not read from the settings yet
 };
 
@@ -96,15 +103,17 @@ int64_t memory_limit(Pools& p) {
 
 // --- shared pools; the functions named _locked need the mutex ---
 
+int64_t reserved_locked(const Pools& p) { return p.small_reserved.load() + p.large.reserved(); }
+
 void drop_locked(Pools& p, void* block, unsigned size_class) noexcept {
-  p.reserved -= int64_t(class_bytes(size_class));
+  p.small_reserved -= int64_t(class_bytes(size_class));
   system_deallocate(block, class_bytes(size_class));
 }
 
 void put_locked(Pools& p, void* block, unsigned size_class) noexcept {
   try {
     p.free[size_class].push_back({block, p.clock++});
-    p.free_bytes += int64_t(class_bytes(size_class));
+    p.small_bytes += int64_t(class_bytes(size_class));
   } catch (const std::bad_alloc&) {
     drop_locked(p, block, size_class);
   }
@@ -115,23 +124,23 @@ void* take_locked(Pools& p, unsigned size_class) {
   if (list.empty()) return nullptr;
   void* block = list.back().block;
   list.pop_back();
-  p.free_bytes -= int64_t(class_bytes(size_class));
+  p.small_bytes -= int64_t(class_bytes(size_class));
   return block;
 }
 
-// Gives free blocks back to the system, those unused for longest first, until at most `keep` bytes of them are left.
-void trim_locked(Pools& p, int64_t keep) noexcept {
-  while (p.free_bytes > keep) {
-    unsigned oldest = class_count;
-    for (unsigned c = 0; c < class_count; ++c)
-      if (!p.free[c].empty() && (oldest == class_count || p.free[c].front().came < p.free[oldest].front().came)) oldest = c;
-    if (oldest == class_count) return;
+// Gives free small blocks back to the system, those unused for longest first, until at most `keep` bytes of them are left.
+void trim_small_locked(Pools& p, int64_t keep) noexcept {
+  while (p.small_bytes > keep) {
+    unsigned oldest = small_classes;
+    for (unsigned c = 0; c < small_classes; ++c)
+      if (!p.free[c].empty() && (oldest == small_classes || p.free[c].front().came < p.free[oldest].front().came)) oldest = c;
+    if (oldest == small_classes) return;
     const int64_t bytes = int64_t(class_bytes(oldest));
     auto& list = p.free[oldest];
-    const size_t enough = size_t((p.free_bytes - keep + bytes - 1) / bytes), few = std::min({enough, list.size(), size_t(16)});
+    const size_t enough = size_t((p.small_bytes - keep + bytes - 1) / bytes), few = std::min({enough, list.size(), size_t(16)});
     for (size_t i = 0; i < few; ++i) drop_locked(p, list[i].block, oldest);
     list.erase(list.begin(), list.begin() + ptrdiff_t(few));
-    p.free_bytes -= int64_t(few) * bytes;
+    p.small_bytes -= int64_t(few) * bytes;
   }
 }
 
@@ -144,29 +153,43 @@ void trim_locked(Pools& p, int64_t keep) noexcept {
   throw OutOfMemoryError(text + ". Free tensors that are not needed, use smaller batches or autograd::checkpoint" + (limit ? ", or raise the limit." : "."));
 }
 
-// A block that no cache has. Fails only after all free blocks went back to the system.
+// A small block that no cache has. Fails only after all free memory went back to the system.
 void* fresh_block(Pools& p, unsigned size_class, size_t asked) {
   const int64_t bytes = int64_t(class_bytes(size_class)), limit = memory_limit(p);
   for (bool last : {false, true}) {
-    const int64_t reserved = p.reserved.fetch_add(bytes) + bytes;
-    if (!limit || reserved <= limit)
+    p.small_reserved += bytes;
+    const auto within = [&] {
+      const std::lock_guard lock(p.mutex);
+      return reserved_locked(p) <= limit;
+    };
+    if (!limit || within())
       if (void* block = system_allocate(size_t(bytes))) return block;
-    p.reserved -= bytes;
+    p.small_reserved -= bytes;
     if (!last) release_cached_memory();
   }
   out_of_memory(asked);
 }
 
-// A large block: a free one of its class, or a fresh one.
-void* allocate_large(Pools& p, unsigned size_class, size_t asked, bool& hit) {
-  {
-    std::lock_guard lock(p.mutex);
-    if (void* block = take_locked(p, size_class)) return hit = true, block;
-    // What was freed and does not fit the present sizes must not pile up beside them.
-    const int64_t in_use = p.reserved.load(std::memory_order_relaxed) - p.free_bytes;
-    trim_locked(p, std::max(free_floor, in_use / 2));
+// A large block: from free memory, else from newly mapped memory. What was freed and does not fit the present sizes must not pile
+// up beside it.
+void* allocate_large(Pools& p, size_t bytes, bool& hit) {
+  const int64_t limit = memory_limit(p);
+  const size_t whole = bytes + red_zone;
+  for (bool last : {false, true}) {
+    {
+      const std::lock_guard lock(p.mutex);
+      void* block = p.large.take(whole);
+      hit = block != nullptr;
+      if (!block) {
+        p.large.trim(std::max(free_floor, p.peak.load(std::memory_order_relaxed) / 2));
+        const int64_t most = limit - reserved_locked(p);
+        if ((!limit || most > 0) && p.large.grow(whole, limit ? most : 0)) block = p.large.take(whole);
+      }
+      if (block) return block;
+    }
+    if (!last) release_cached_memory();
   }
-  return fresh_block(p, size_class, asked);
+  out_of_memory(bytes);
 }
 
 // --- per-thread caches ---
@@ -219,10 +242,11 @@ inline void count_free(ThreadCache& c, size_t bytes) {
 }
 
 // Takes up to half a bin from the shared pool; the last block is the caller's.
-void* refill(Pools& p, ThreadCache& c, unsigned size_class) {
-  Bin& bin = c.bins[size_class];
+void* refill(Pools& p, ThreadCache* c, unsigned size_class) {
   std::lock_guard lock(p.mutex);
   void* block = take_locked(p, size_class);
+  if (!c) return block;
+  Bin& bin = c->bins[size_class];
   while (block && bin.count < bin_limit(size_class) / 2) {
     void* more = take_locked(p, size_class);
     if (!more) break;
@@ -238,14 +262,14 @@ void* refill(Pools& p, ThreadCache& c, unsigned size_class) {
   const unsigned k = size_class(bytes);
   bool hit = false;
   void* block;
-  if (c && k < small_classes) {
-    block = refill(p, *c, k);
+  if (k < small_classes) {
+    block = refill(p, c, k);
     hit = block != nullptr;
     if (!block) block = fresh_block(p, k, bytes);
   } else {
-    block = allocate_large(p, k, bytes, hit);
+    block = allocate_large(p, bytes, hit);
   }
-  mark_unusable(block, class_bytes(k));
+  if (k < small_classes) mark_unusable(block, class_bytes(k));
   mark_usable(block, bytes);
   if (c) {
     count_allocation(*c, bytes, hit);
@@ -270,7 +294,8 @@ void* refill(Pools& p, ThreadCache& c, unsigned size_class) {
   const unsigned k = size_class(bytes);
   {
     std::lock_guard lock(p.mutex);
-    put_locked(p, block, k);
+    if (k < small_classes) put_locked(p, block, k);
+    else mark_unusable(block, p.large.size(block)), p.large.give(block);
     if (c && k < small_classes)  // the bin is full: half of it goes too, so that the next frees are cheap again
       for (Bin& bin = c->bins[k]; bin.count > bin_limit(k) / 2;) put_locked(p, bin.blocks[--bin.count], k);
   }
@@ -293,7 +318,7 @@ void* allocate(size_t bytes) {
 void deallocate(void* block, size_t bytes) noexcept {
   if (!block) return;
   const unsigned k = size_class(bytes);
-  mark_unusable(block, class_bytes(k));
+  if (k < small_classes) mark_unusable(block, class_bytes(k));
   ThreadCache* c = own_cache;
   if (k >= small_classes || !c || c->bins[k].count >= bin_limit(k)) return deallocate_slow(block, bytes);
   Bin& bin = c->bins[k];
@@ -314,7 +339,7 @@ MemoryStats memory_stats() {
     s.current -= c->counts.unpublished.get();
   }
   s.peak = std::max(p.peak.load(), s.current);
-  s.reserved = p.reserved.load();
+  s.reserved = reserved_locked(p);
   s.fragmentation = s.reserved ? 1 - double(s.current) / double(s.reserved) : 0;
   return s;
 }
@@ -347,7 +372,8 @@ void release_cached_memory() {
     if (ThreadCache* c = own_cache)
       for (unsigned k = 0; k < small_classes; ++k)
         while (c->bins[k].count) put_locked(p, c->bins[k].blocks[--c->bins[k].count], k);
-    trim_locked(p, 0);
+    trim_small_locked(p, 0);
+    p.large.trim(0);
   }
   system_trim();
 }

@@ -1,5 +1,5 @@
-// Blocks from the system: small ones from the C library, large ones as mappings of their own, so that giving them back
-// really returns their pages. With the address sanitizer all come from the C library, whose red zones it knows.
+// Memory from the system: small blocks from the C library, pages for large ones as mappings, so that giving them back
+// really returns their pages. The address sanitizer is told what in them may be touched.
 #include "runtime/system_memory.h"
 #include <malloc.h>
 #include <sys/mman.h>
@@ -20,41 +20,43 @@
 
 namespace frit {
 namespace {
+constexpr size_t huge_page = 2 << 20;
 
-#ifdef FRIT_ASAN
-constexpr size_t mapped_from = SIZE_MAX;
-#else
-constexpr size_t mapped_from = 64 << 10;  // classes from here on are whole pages
-#endif
-constexpr size_t huge_from = 4 << 20, huge_page = 2 << 20;
-
-void* map(size_t bytes) noexcept {
-  void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+void* map(void* place, size_t bytes) noexcept {
+  void* p = mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return p == MAP_FAILED ? nullptr : p;
 }
-
 // Aligned to huge pages: maps more and gives the ends back.
-void* map_huge(size_t bytes) noexcept {
-  char* p = static_cast<char*>(map(bytes + huge_page));
-  if (!p) return map(bytes);
+char* map_aligned(size_t bytes) noexcept {
+  char* p = static_cast<char*>(map(nullptr, bytes + huge_page));
+  if (!p) return static_cast<char*>(map(nullptr, bytes));
   const size_t front = -uintptr_t(p) % huge_page;
   if (front) munmap(p, front);
   if (front != huge_page) munmap(p + front + bytes, huge_page - front);
-  madvise(p + front, bytes, MADV_HUGEPAGE);
   return p + front;
 }
-
 }  // namespace
 
-void* system_allocate(size_t bytes) noexcept {
-  if (bytes < mapped_from) return std::aligned_alloc(block_alignment, bytes);
-  return bytes >= huge_from ? map_huge(bytes) : map(bytes);
+void* map_pages(void* place, size_t bytes) noexcept {
+  char* p = place ? static_cast<char*>(map(place, bytes)) : nullptr;
+  if (p != place || !p) {
+    if (p) munmap(p, bytes);
+    p = map_aligned(bytes);
+  }
+  if (!p) return nullptr;
+  madvise(p, bytes, MADV_HUGEPAGE);
+  mark_unusable(p, bytes);
+  return p;
+}
+void unmap_pages(void* first, size_t bytes) noexcept {
+  mark_usable(first, bytes);
+  munmap(first, bytes);
 }
 
+void* system_allocate(size_t bytes) noexcept { return std::aligned_alloc(block_alignment, bytes); }
 void system_deallocate(void* p, size_t bytes) noexcept {
   mark_usable(p, bytes);
-  if (bytes < mapped_from) return std::free(p);
-  munmap(p, bytes);
+  std::free(p);
 }
 
 void system_trim() noexcept {

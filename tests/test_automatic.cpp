@@ -44,11 +44,12 @@ TEST_CASE("what nobody can see is not computed", "[automatic]") {
   const Tensor x = numbers({6, 9});
   const auto launched = [&](auto f) {
     const jit::Stats before = jit::stats();
-    const auto kept = f();
+    [[maybe_unused]] const auto kept = f();
     synchronize();
     return minus(jit::stats(), before).kernels_launched;
   };
   CHECK(launched([&] { return x.exp().sum({0}); }) == 1);
+  CHECK(launched([&] { return x.exp(), 0; }) == 0);  // a trace of one dead op
   // Dead: a chain whose handles are gone, a product, an unread random tensor (its stream number is taken all the same).
   CHECK(launched([&] {
           (void)x.sin().cos();
@@ -71,6 +72,80 @@ TEST_CASE("what nobody can see is not computed", "[automatic]") {
   }
   synchronize();
   CHECK(bits_of(seen) != before);
+}
+
+TEST_CASE("a deferred trace that runs op by op holds no more memory than the eager program", "[automatic]") {
+  constexpr int64_t mib = int64_t(1) << 20;
+  const Tensor x = numbers({512, 512});  // 1 MiB
+  const auto f = [&] {
+    Tensor y = x;
+    for (int i = 0; i < 40; ++i) y = (y * 1.01).transpose(0, 1) + x;
+    return y;
+  };
+  const auto peak_of = [&] {
+    synchronize();
+    memory::reset_peak();
+    const int64_t before = memory::stats().current;
+    const Tensor y = f();
+    synchronize();
+    return memory::stats().peak - before;
+  };
+  int64_t of_eager;
+  {
+    const jit::ModeGuard eager(jit::Mode::eager);
+    of_eager = peak_of();
+  }
+  const Automatic automatic(100);  // never hot
+  const jit::Stats before = jit::stats();
+  const int64_t deferred = peak_of();
+  CHECK(minus(jit::stats(), before).tier0_flushes == 1);
+  CHECK(of_eager <= 4 * mib);
+  CHECK(deferred <= of_eager);
+  CHECK(same_bits(f(), f));
+}
+
+TEST_CASE("many bytes that are never held at once do not cut a trace; what only the trace keeps alive does", "[automatic]") {
+  const Automatic automatic(100);
+  const auto flushes = [&](auto f) {
+    synchronize();
+    const jit::Stats before = jit::stats();
+    const Tensor kept = f();
+    return minus(jit::stats(), before).flushes;
+  };
+  const Tensor x = ones({64, 1024, 1024}, kUInt8), wide = x.unsqueeze(0).expand({64, 64, 1024, 1024});  // 64 MiB shown as 4 GiB
+  CHECK(flushes([&] { return wide.sum({0, 1, 2, 3}); }) == 0);
+  CHECK(flushes([&] {
+          Tensor s = zeros({1}, kUInt8);
+          for (int i = 0; i < 40; ++i) s = s + x[i].flatten().slice(0, i, i + 1);  // the user keeps x
+          return s;
+        }) == 0);
+  std::vector<Tensor> batches;  // 80 times 32 MiB, touched by nobody
+  for (int i = 0; i < 80; ++i) batches.push_back(in_eager([] { return empty({32 << 20}, kUInt8); }));
+  const int64_t cuts = flushes([&] {
+    Tensor s = zeros({1}, kUInt8);
+    for (; !batches.empty(); batches.pop_back()) s = s + batches.back().slice(0, 0, 1);
+    return s;
+  });
+  CHECK(cuts == 2);
+}
+
+TEST_CASE("a loop that reads nothing is cut between its turns: its traces are alike", "[automatic]") {
+  const Automatic automatic;
+  for (const int ops : {3, 5, 7}) {
+    const jit::Stats before = jit::stats();
+    Tensor x = numbers({4});
+    const Tensor w = numbers({4}), zero = zeros({4});
+    for (int i = 0; i < 60000 / ops; ++i) {
+      Tensor y = x * w;
+      for (int k = 0; k < ops - 2; ++k) y = y.tanh();
+      x = y + zero;
+    }
+    const jit::Stats spent = minus(jit::stats(), before);
+    CHECK(spent.flushes >= 6);
+    CHECK(spent.plans_compiled <= 2);  // the first trace makes its own leaves
+    CHECK(spent.tier0_flushes <= 4);  // the number's own, the first of a kind, the last
+    CHECK(spent.plan_hits >= spent.flushes - 5);
+  }
 }
 
 TEST_CASE("random numbers are those of eager mode, dead ones in between", "[automatic]") {

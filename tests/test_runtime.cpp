@@ -155,6 +155,65 @@ TEST_CASE("allocator: released memory goes back to the system") {
 #endif
 }
 
+TEST_CASE("allocator: memory that held one size holds the next, and what is free lies together") {
+  release_cached_memory();
+  const int64_t reserved = memory_stats().reserved;
+  std::mt19937 random(7);
+  int64_t most = 0;
+  for (int shape = 0; shape < 200; ++shape) {  // a step of a program whose sizes never come again
+    std::vector<std::pair<unsigned char*, size_t>> blocks;
+    int64_t bytes = 0;
+    while (bytes < int64_t(40) << 20) {
+      const size_t size = (40 << 10) + random() % (3 << 20);
+      blocks.push_back({static_cast<unsigned char*>(allocate(size)), size});
+      blocks.back().first[0] = blocks.back().first[size - 1] = static_cast<unsigned char>(blocks.size());
+      bytes += int64_t(size);
+      if (random() % 3 == 0) {
+        std::swap(blocks[random() % blocks.size()], blocks.back());
+        bytes -= int64_t(blocks.back().second);
+        deallocate(blocks.back().first, blocks.back().second);
+        blocks.pop_back();
+      }
+    }
+    int damaged = 0;
+    for (auto& [block, size] : blocks) damaged += block[0] != block[size - 1];
+    CHECK(damaged == 0);
+    std::shuffle(blocks.begin(), blocks.end(), random);
+    for (auto& [block, size] : blocks) deallocate(block, size);
+    most = std::max(most, memory_stats().reserved - reserved);
+  }
+  CHECK(most < int64_t(64) << 20);
+  const int64_t held = memory_stats().reserved;
+  void* whole = allocate(size_t(held - reserved) / 2);  // the rests of all shapes have become one
+  CHECK(memory_stats().reserved == held);
+  deallocate(whole, size_t(held - reserved) / 2);
+  release_cached_memory();
+  CHECK(memory_stats().reserved == reserved);
+}
+
+TEST_CASE("allocator: free pages between blocks in use go back on request, and serve again") {
+  release_cached_memory();
+  const int64_t resident = resident_bytes();
+  std::vector<unsigned char*> blocks;
+  constexpr size_t size = size_t(1) << 20;
+  for (int i = 0; i < 64; ++i) std::memset(blocks.emplace_back(static_cast<unsigned char*>(allocate(size))), i, size);
+  const int64_t held = memory_stats().reserved;
+  for (int i = 1; i < 64; i += 2) deallocate(blocks[size_t(i)], size);
+  release_cached_memory();
+  CHECK(held - memory_stats().reserved > int64_t(28) << 20);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  CHECK(resident_bytes() - resident < int64_t(40) << 20);
+#endif
+  for (int i = 1; i < 64; i += 2) std::memset(blocks[size_t(i)] = static_cast<unsigned char*>(allocate(size)), i, size);
+  int damaged = 0;
+  for (int i = 0; i < 64; ++i) {
+    for (size_t at = 0; at < size; at += 4093) damaged += blocks[size_t(i)][at] != i;
+    deallocate(blocks[size_t(i)], size);
+  }
+  CHECK(damaged == 0);
+  release_cached_memory();
+}
+
 TEST_CASE("allocator: freed sizes that do not come back do not pile up") {
   release_cached_memory();
   const int64_t reserved = memory_stats().reserved;
@@ -247,7 +306,8 @@ TEST_CASE("allocator: the limit, and what the error says") {
     // Cached blocks of another size make room.
     deallocate(allocate(size_t(16) << 20), size_t(16) << 20);
     void* other = allocate(size_t(12) << 20);
-    CHECK(memory_stats().reserved == reserved + (12 << 20));
+    CHECK(memory_stats().reserved >= reserved + (12 << 20));
+    CHECK(memory_stats().reserved <= reserved + (20 << 20));
     deallocate(other, size_t(12) << 20);
   }
   void* now_allowed = allocate(size_t(21) << 20);

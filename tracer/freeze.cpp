@@ -120,7 +120,7 @@ std::shared_ptr<Recording> Recording::take(Recorder& r, const Capture& capture, 
   }
   Trace* copy = rec.trace_ = new_trace();
   copy->nodes = t.nodes, copy->extent = t.extent, copy->parent = t.parent, copy->derived = t.derived, copy->name = t.name, copy->has_names = t.has_names;
-  copy->joins = t.joins, copy->joined = t.joined, copy->args = t.args, copy->lists = t.lists, copy->written = t.written, copy->walked = t.walked, copy->bytes = t.bytes;
+  copy->joins = t.joins, copy->joined = t.joined, copy->args = t.args, copy->lists = t.lists, copy->written = t.written, copy->walked = t.walked;
   return made;
 }
 
@@ -146,7 +146,7 @@ std::vector<Var> Recording::replay(Recorder& r, const std::vector<Var>& argument
   const Trace& of = *trace_;
   const size_t count = of.nodes.size();
   t.nodes = of.nodes, t.extent = of.extent, t.parent = of.parent, t.derived = of.derived, t.name = of.name, t.has_names = of.has_names;
-  t.joins = of.joins, t.joined = of.joined, t.args = of.args, t.lists = of.lists, t.written = of.written, t.walked = of.walked, t.bytes = of.bytes;
+  t.joins = of.joins, t.joined = of.joined, t.args = of.args, t.lists = of.lists, t.written = of.written, t.walked = of.walked;
   t.value.assign(count, nullptr), t.owner.assign(count, nullptr), t.version.assign(count, 0);
   r.args_bound = t.args.size(), r.lists_bound = t.lists.size();
   for (const Source& s : sources_)

@@ -192,7 +192,7 @@ void Trace::clear() {
     if (l.trace) frit::tracer::release(l.trace);
   }
   leaves.clear();
-  bytes = 0;
+  entered_bytes = 0, entered_most = 1 << 30, period_end = 0;
   nodes.clear(), args.clear(), lists.clear(), version.clear(), owner.clear(), hooks.clear(), walked.clear(), written.clear();
   extent.assign({0, 1});
   parent.assign({0, 1});
@@ -471,9 +471,6 @@ uint32_t Recorder::push(const Node& node) {
   t.nodes.push_back(node);
   Node& n = t.nodes.back();
   n.result.site = site ? site : call_site(UserCall::name_or(nullptr));
-  uint64_t bytes = size_of(n.result.dtype);
-  for (int i = 0; i < n.result.rank; ++i) bytes *= uint64_t(t.extent[n.result.size[i]]);
-  t.bytes += bytes;
   t.value.push_back(nullptr);
   t.owner.push_back(nullptr);
   t.version.push_back(0);
@@ -598,6 +595,7 @@ uint32_t Recorder::enter(Cell* c) {
 void Recorder::enter_as(Cell* c, uint32_t node) {
   Trace& t = *open;
   retain(t.value[node] = c->value);
+  t.entered_bytes += c->value->storage->bytes;
   t.version[node] = c->value->storage->version.load(std::memory_order_relaxed);
   if (t.nodes[node].result.flags & wants_grad) {
     Leaf l{node, nullptr, nullptr, 0};
@@ -644,9 +642,55 @@ void Recorder::make_view(Cell* c, Cell* base, const ViewRecipe& recipe) {
   *c->recipe = recipe;
 }
 
-// Node and size ids are small, and what is deferred keeps its operands alive.
-bool Recorder::full() const {
-  return open->nodes.size() >= 8192 || open->extent.size() >= 32768 || open->bytes > (uint64_t(2) << 30);
+// Node and size ids are small, and a trace keeps its operands alive: what the user has let go of since would be free by now.
+// (What it defers costs nothing yet.) A loop that reads nothing is cut between two of its turns, so that all its traces are alike.
+namespace {
+uint64_t held_alone(const Trace& t) {
+  uint64_t bytes = 0;
+  for (const Value* v : t.value)
+    if (v && v->refs.load(std::memory_order_relaxed) == 1 && v->storage->refs.load(std::memory_order_relaxed) == 1) bytes += v->storage->bytes;
+  return bytes;
+}
+// The ops as they repeat: what they are, and how far back their operands lie. Leaves do not count: some enter in the first turn only.
+std::vector<uint64_t> op_pattern(const Trace& t) {
+  std::vector<uint64_t> pattern;
+  std::vector<uint32_t> place(t.nodes.size());
+  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
+    const Node& node = t.nodes[n];
+    place[n] = uint32_t(pattern.size());
+    if (node.call.op == Op::leaf) continue;
+    uint64_t h = uint64_t(node.call.op) | uint64_t(node.call.kind) << 16 | uint64_t(node.call.mode) << 24 | uint64_t(node.result.rank) << 40;
+    for (int k = 0; k < t.input_count(n); ++k)
+      if (const uint32_t in = t.input(n, k); in != scalar_operand && t.nodes[in].call.op != Op::leaf)
+        h = (h ^ (place[n] - place[in])) * 0x9e3779b97f4a7c15u;
+    pattern.push_back(h);
+  }
+  return pattern;
+}
+size_t period_of(const std::vector<uint64_t>& pattern) {
+  const size_t count = pattern.size();
+  for (size_t p = 1; p <= 2048 && 3 * p <= count; ++p) {
+    const size_t checked = std::min(std::max<size_t>(2 * p, 64), count - p);
+    if (std::equal(pattern.end() - std::ptrdiff_t(checked), pattern.end(), pattern.end() - std::ptrdiff_t(checked + p))) return p;
+  }
+  return 1;
+}
+}  // namespace
+bool Recorder::full_at_period() {
+  Trace& t = *open;
+  if (t.entered_bytes > t.entered_most) {
+    if (held_alone(t) > uint64_t(512) << 20) return true;
+    t.entered_most = t.entered_bytes + (uint64_t(1) << 30);
+  }
+  if (t.nodes.size() < 8192 && t.extent.size() < 32768) return false;
+  if (t.nodes.size() >= 12288 || t.extent.size() >= 49152) return true;
+  if (!t.period_end) {
+    const std::vector<uint64_t> pattern = op_pattern(t);
+    const size_t p = period_of(pattern);
+    t.period_end = (pattern.size() + p - 1) / p * p;
+  }
+  const size_t ops = size_t(std::count_if(t.nodes.begin(), t.nodes.end(), [](const Node& n) { return n.call.op != Op::leaf; }));
+  return ops >= t.period_end;
 }
 
 // ---- in place -------------------------------------------------------------------------------------------------------

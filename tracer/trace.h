@@ -103,7 +103,9 @@ struct Trace {
   uint32_t joins = 0;
   struct Join { SizeId child, parent; };
   std::vector<Join> joined;             // in order; a call that fails takes its own back
-  uint64_t bytes = 0;                   // of the results so far, as if all were kept
+  uint64_t entered_bytes = 0;           // of the leaves' memory, whoever else holds it
+  uint64_t entered_most = 1 << 30;      // at more it is looked at who does
+  size_t period_end = 0;                // of a trace that is full: the number of ops at which its latest period ends (0: not known)
   std::vector<uint64_t> args;           // numbers (bits of a double or int64), extents and other whole numbers
   std::vector<uint32_t> lists;          // operands of list ops
   std::vector<Value*> value;            // by node, counted; after a flush only what rows save
@@ -214,7 +216,11 @@ struct Recorder {
   void refresh(Cell* view);
   void write(Cell* target, uint32_t node);
   void rename(Cell* c, uint32_t node);
-  bool full() const;
+  bool full() {
+    const Trace& t = *open;
+    return (t.nodes.size() >= 8192 || t.extent.size() >= 32768 || t.entered_bytes > t.entered_most) && full_at_period();
+  }
+  bool full_at_period();
   bool flush_writes_to(const Storage* s);  // if there are any
   void abandon();                 // after an error: in eager mode nothing is pending
   Follower* follow = nullptr;     // null until something is deferred
