@@ -148,6 +148,16 @@ TEST_CASE("a loop that reads nothing is cut between its turns: its traces are al
   }
 }
 
+TEST_CASE("a slice that happens to be the whole axis has the trace of every other", "[automatic]") {
+  const Automatic automatic;
+  const Tensor x = numbers({4, 12});
+  const jit::Stats before = jit::stats();
+  for (int64_t length = 8; length <= 12; ++length) (void)(x.narrow(1, 0, length) * 2.0).sum().item<float>();
+  const jit::Stats spent = minus(jit::stats(), before);
+  CHECK(spent.tier0_flushes == 1);
+  CHECK(spent.plans_compiled == 1);  // 9 to 12: 8 is another bucket, and came first
+}
+
 TEST_CASE("random numbers are those of eager mode, dead ones in between", "[automatic]") {
   const auto draw = [] {
     manual_seed(7);
@@ -654,6 +664,7 @@ TEST_CASE("axis names stay with the tensors that have them", "[automatic]") {
     written.add_(a);
     const Tensor w = named(numbers({4, 4}).requires_grad_(), "batch _"), y = w.exp();
     y.sum().backward();
+    for (const Tensor& t : {a.narrow(1, 1, 2), a.slice(1, 0, 4), a.slice(1, 0, 4, 2)}) CHECK(names(t) == std::vector<std::string>{"batch", "seq"});
     for (const Tensor& t : {x, first, second, written, y}) {
       for (const std::string& n : names(t)) seen += n + ",";
       seen += bits_of(t) + ";";

@@ -159,7 +159,9 @@ struct Rule {
   void slice() const {
     copy(in(0));
     const int axis = int(call.attr);
-    if (extent(out.size[axis]) != arg(1)) out.size[axis] = t.new_size(arg(1));
+    const SizeId whole = out.size[axis];  // a slice that happens to be the whole axis is a slice like any other
+    out.size[axis] = t.new_size(arg(1));
+    if (whole >= 2 && out.size[axis] >= 2) t.name[out.size[axis]] = t.name[whole];
   }
   void select() const {
     const Result& a = in(0);
