@@ -163,7 +163,7 @@ Region::Region(const Options& o) {
     if (buckets::get(axis).text() != policy.text()) buckets::set(axis, policy);
   if (!outermost_) return;
   r.flush("compile");
-  r.eager = false, r.foreground = true;
+  r.eager = false, r.foreground = true, r.fast_math = o.is_fast_math();
 }
 void Region::finish() {
   finished_ = true;
@@ -179,7 +179,7 @@ Region::~Region() {
     } catch (const std::exception&) {  // what failed is poisoned; the body's exception is the one that is told
     }
   }
-  r.eager = eager_before_;
+  r.eager = eager_before_, r.fast_math = false;
 }
 }  // namespace detail
 

@@ -173,7 +173,7 @@ void run_op_by_op(Trace& t, const Work* work) {
   failures.rethrow();
 }
 void run(const PlanUse& use, Trace& t, const Work* work, CompileWhere where) {
-  if (!verify_due()) return run_plan(use.plan, t, where);
+  if (use.plan->fast_math || !verify_due()) return run_plan(use.plan, t, where);
   const Work& w = work ? *work : Work(t);
   run_verified(use, t, w.needed, w.roots, where);
 }
@@ -183,6 +183,7 @@ void execute(Trace& t, const char* cause) {
   frit::count(&Counters::flushes);
   FlushScope scope(cause);
   const Recorder& r = recorder();
+  t.fast_math = r.fast_math || fast_math();
   const CompileWhere where = r.foreground ? CompileWhere::foreground : tier_settings().where;
   RepeatedFlush* seen = r.eager || r.anomaly.on || explains() ? nullptr : repeated_flush(t);
   if (seen)

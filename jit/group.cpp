@@ -1,6 +1,7 @@
 // Fused groups: from a trace's nodes to code (plan_group), and from code and a layout to a block program (lower_group).
 #include "jit/group.h"
 #include <algorithm>
+#include <array>
 #include "runtime/error.h"
 #include "tracer/scalar_math.h"
 
@@ -17,7 +18,7 @@ using tracer::scalar_operand;
 std::string GroupCode::bytes() const {
   std::string s;
   const auto put = [&](auto v) { s.append(reinterpret_cast<const char*>(&v), sizeof v); };
-  put(kind);
+  put(kind), put(fast_math);
   put(uint8_t(items.size()));
   for (const Item& i : items) {
     put(i.op), put(i.compute), put(i.in), put(i.result), put(i.reduces);
@@ -64,7 +65,7 @@ scalar::Function half_rounding(Dtype d) {
 GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure, const std::vector<bool>& constant) {
   GroupPlan p;
   p.space = g.space, p.first = g.first, p.last = g.last;
-  p.code.kind = g.kind;
+  p.code.kind = g.kind, p.code.fast_math = t.fast_math;
   const auto item_of = [&](uint32_t n) { return std::find(g.nodes.begin(), g.nodes.end(), n) - g.nodes.begin(); };
   const auto mine = [&](uint32_t n) { return item_of(n) != ptrdiff_t(g.nodes.size()); };
   const auto same_size = [&](uint32_t a, uint32_t b) {
@@ -148,6 +149,8 @@ class GroupLowering {
   Value offset(size_t pointer);
   Value operand(const Reference& r, Dtype wanted);
   void compute(size_t i);
+  void find_products();
+  bool multiply_add(size_t i);
   bool varies(const Reference& r) const;
   Value rounded(Value v, Dtype d) { return is_half(d) ? b_.expand(half_rounding(d), {v}, {})[0] : v; }
 
@@ -161,7 +164,45 @@ class GroupLowering {
   int reduced_axis_ = 0;
   std::vector<Value> value_;  // of each item
   std::vector<bool> varies_;  // of each item: along the reduced axis
+  std::vector<bool> product_; // of each item: its value is only part of a fused multiply-add
+  std::vector<std::array<Value, 2>> factors_;  // of those
 };
+
+// fast_math: a mul that exactly one add or sub of the same type reads. (Half formats round every value: they are left alone.)
+void GroupLowering::find_products() {
+  product_.assign(g_.items.size(), false), factors_.resize(g_.items.size());
+  if (!g_.fast_math) return;
+  std::vector<int> readers(g_.items.size()), sums(g_.items.size());
+  const auto plain = [](const Item& i) { return !i.reduces && is_floating(i.compute) && i.result == i.compute; };
+  for (const Item& i : g_.items)
+    for (const Reference& r : i.refs)
+      if (r.kind == Reference::Kind::item) {
+        ++readers[r.index];
+        sums[r.index] += (i.op == Op::add || i.op == Op::sub) && plain(i) && i.compute == g_.items[r.index].compute;
+      }
+  for (const auto& o : g_.outputs) ++readers[o.item];
+  for (size_t i = 0; i < g_.items.size(); ++i) product_[i] = g_.items[i].op == Op::mul && plain(g_.items[i]) && readers[i] == 1 && sums[i] == 1;
+}
+bool GroupLowering::multiply_add(size_t i) {
+  const Item& item = g_.items[i];
+  if (product_[i]) {
+    factors_[i] = {operand(item.refs[0], item.compute), operand(item.refs[1], item.compute)};
+    return true;
+  }
+  if (!g_.fast_math || (item.op != Op::add && item.op != Op::sub)) return false;
+  for (int k = 1; k >= 0; --k) {
+    const Reference &r = item.refs[k], &other = item.refs[1 - k];
+    if (r.kind != Reference::Kind::item || !product_[r.index] || (other.kind == Reference::Kind::item && product_[other.index] && k == 0)) continue;
+    auto [a, b] = factors_[r.index];
+    Value c = other.kind == Reference::Kind::item && product_[other.index]
+                  ? b_.mul(factors_[other.index][0], factors_[other.index][1])  // of two products one is rounded
+                  : operand(other, item.compute);
+    if (item.op == Op::sub) (k == 0 ? c : a) = b_.apply(Prim::neg, item.compute, {k == 0 ? c : a});
+    value_[i] = b_.apply(Prim::fma, item.compute, {a, b, c});
+    return true;
+  }
+  return false;
+}
 
 Value GroupLowering::offset(size_t p) {
   Value sum;
@@ -204,6 +245,7 @@ void GroupLowering::compute(size_t i) {
     value_[i] = rounded(b_.convert(b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0], out), item.result);
     return;
   }
+  if (multiply_add(i)) return;
   const bool choice = row(item.op).type == tracer::TypeRule::choice;
   std::vector<Value> in;
   for (int k = 0; k < row(item.op).inputs; ++k) in.push_back(operand(item.refs[k], choice && k == 0 ? Dtype::Bool : item.compute));
@@ -245,6 +287,7 @@ Program GroupLowering::run() {
   lane_ = b_.index(block);
   if (!columns) reduced_axis_ = block;
   value_.resize(g_.items.size()), varies_.resize(g_.items.size());
+  find_products();
   for (size_t i = 0; i < g_.items.size(); ++i) compute(i);
   for (size_t o = 0; o < g_.outputs.size(); ++o) b_.store(pointer_[o], offset(o), value_[g_.outputs[o].item]);
   return b_.finish();

@@ -20,6 +20,7 @@ struct Item {
 };
 struct GroupCode {
   GroupKind kind = GroupKind::elements;
+  bool fast_math = false;           // a product that is only added to or subtracted from is not rounded by itself
   std::vector<Item> items;
   struct Operand { Dtype memory; };
   std::vector<Operand> operands;

@@ -47,6 +47,7 @@ TraceKey make_key(const Trace& t, const std::vector<bool>& roots) {
   TraceKey key;
   key.structure.reserve(t.nodes.size() * 48);
   Writer w(key.structure);
+  w.put(uint8_t(t.fast_math));
   std::vector<uint16_t> number(t.extent.size(), 0), name(t.extent.size(), 0);
   std::vector<uint8_t> independent(t.extent.size(), 0);
   number[0] = 0, number[1] = 1;

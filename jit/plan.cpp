@@ -80,6 +80,7 @@ bool Failures::reach_inputs(uint32_t node) const {
 std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) {
   auto p = std::make_shared<Plan>();
   p->pure = pure_writes(t);
+  p->fast_math = t.fast_math;
   Fusion f = fuse(t, needed, roots);
   p->why_not = std::move(f.why_not);
   std::vector<bool> read(t.nodes.size());  // as a tensor

@@ -69,6 +69,7 @@ struct Plan {
   std::vector<std::string> why_not;
   WriteCounts writes;
   std::vector<bool> pure;             // pure_writes of the trace
+  bool fast_math = false;
   uint32_t ops = 0;                   // recorded ops that it stands for
   std::mutex lock;                    // variants
   std::atomic<uint64_t> runs{0};

@@ -1,5 +1,5 @@
 // Repeated flushes: see repeat.h. What Work and make_key read of a trace beyond its nodes is compared here: which handles are
-// alive, which nodes a backward walked, how leaves lie and which share memory, and the generation of the bucket policies.
+// alive, which nodes a backward walked, how leaves lie and which share memory, fast_math, and the generation of the bucket policies.
 // Start at RepeatedFlush::matches.
 #include "jit/repeat.h"
 #include <algorithm>
@@ -14,7 +14,7 @@ constexpr size_t most_records = 8, most_variants = 64;
 }
 
 RepeatedFlush::RepeatedFlush(const Trace& t, const TraceKey& key, uint32_t ops)
-    : generation_(policy_generation()), ops_(ops), structure_(hash_of(key.structure)), owned_(t.nodes.size()), walked_(t.walked) {
+    : generation_(policy_generation()), fast_math_(t.fast_math), ops_(ops), structure_(hash_of(key.structure)), owned_(t.nodes.size()), walked_(t.walked) {
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
     owned_[n] = t.owner[n] != nullptr;
     if (t.nodes[n].call.op != Op::leaf) continue;
@@ -25,7 +25,7 @@ RepeatedFlush::RepeatedFlush(const Trace& t, const TraceKey& key, uint32_t ops)
   for (const TraceKey::Axis& a : key.axes) axes_.push_back({a.id, a.name, AxisCount(a.name)});
 }
 bool RepeatedFlush::matches(const Trace& t) const {
-  unsigned other = generation_ != policy_generation() || t.walked != walked_;
+  unsigned other = generation_ != policy_generation() || fast_math_ != t.fast_math || t.walked != walked_;
   for (size_t n = 0; n < owned_.size(); ++n) other |= unsigned(t.owner[n] != nullptr) ^ owned_[n];
   if (other) return false;
   for (size_t i = 0; i < leaves_.size(); ++i)

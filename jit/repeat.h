@@ -29,6 +29,7 @@ class RepeatedFlush final : public tracer::FlushRecord {
     PlanUse use;
   };
   uint64_t generation_;
+  bool fast_math_;
   uint32_t ops_;
   uint64_t structure_;
   std::vector<uint8_t> owned_;         // by node

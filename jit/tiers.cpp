@@ -166,7 +166,7 @@ std::string reason(const Structure& s, const std::vector<TraceKey::Axis>& now) {
 std::shared_ptr<Trace> snapshot(const Trace& t) {
   std::shared_ptr<Trace> s(new_trace(), [](Trace* p) { release(p); });
   s->nodes = t.nodes, s->extent = t.extent, s->parent = t.parent, s->derived = t.derived, s->name = t.name, s->args = t.args, s->lists = t.lists;
-  s->version = t.version;
+  s->version = t.version, s->fast_math = t.fast_math;
   s->owner.assign(t.nodes.size(), nullptr);
   // Of the leaves' values only what is one memory: the user's bytes are not kept alive.
   const std::vector<uint32_t> memory = leaf_memory(t);
@@ -192,6 +192,18 @@ std::shared_ptr<Plan> compile_plan(const Trace& t, const std::vector<bool>& need
   return p;
 }
 }  // namespace
+
+namespace {
+std::atomic<bool>& fast_math_flag() {
+  static std::atomic<bool> on{settings().fast_math};
+  return on;
+}
+}  // namespace
+bool fast_math() { return fast_math_flag().load(std::memory_order_relaxed); }
+void set_fast_math(bool on) {
+  recorder().flush("fast_math");
+  fast_math_flag() = on;
+}
 
 TierSettings& tier_settings() {
   static TierSettings s = [] {
@@ -430,6 +442,7 @@ void explain_run(const Plan& p, const Trace& t, const TraceKey& key) {
   uint32_t fused = 0;
   for (const PlanStep& step : p.steps) fused += step.fused;
   s += "plan: " + std::to_string(p.ops) + " ops in " + std::to_string(p.steps.size()) + " steps, " + std::to_string(fused) + " of them fused kernels\n" + plan_text(p, t);
+  if (p.fast_math) s += "fast_math: results may differ from eager mode's in their last digits\n";
   if (!key.axes.empty()) {
     s += "buckets:";
     for (const TraceKey::Axis& a : key.axes) s += " " + (a.name ? axis_name(a.name) : "size") + " " + std::to_string(a.extent) + " in " + bucket_text(a.bucket) + ";";

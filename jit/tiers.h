@@ -33,6 +33,8 @@ struct TierSettings {
   size_t plan_budget = 4096;         // plans kept; the least recently used leave
 };
 TierSettings& tier_settings();
+bool fast_math();                    // of the process, FRIT_FAST_MATH at the start; a compile() may allow it for itself
+void set_fast_math(bool on);         // what is pending is run before
 
 // A kept plan, as its users hold it: until it is dropped from the cache.
 struct PlanUse {

@@ -2,6 +2,7 @@
 // views across flushes, compile(f). Differences from eager mode that random programs have found are kept here, each small.
 #include <catch2/catch.hpp>
 #include <algorithm>
+#include <cmath>
 #include <stdexcept>
 #include "frit/compile.h"
 #include "tests/support/automatic.h"
@@ -156,6 +157,35 @@ TEST_CASE("a slice that happens to be the whole axis has the trace of every othe
   const jit::Stats spent = minus(jit::stats(), before);
   CHECK(spent.tier0_flushes == 1);
   CHECK(spent.plans_compiled == 1);  // 9 to 12: 8 is another bucket, and came first
+}
+
+TEST_CASE("fast_math: a product that is added to is not rounded first, only where it is allowed, and explain says so", "[automatic]") {
+  const Automatic automatic;
+  const Tensor x = numbers({1000}) / 3.0, y = numbers({1000}) / 7.0, z = numbers({1000}) / 11.0;
+  const auto f = [](const Tensor& x, const Tensor& y, const Tensor& z) { return TensorList{x * y + z, z - x * y, x * y - z, x * y + y * z, (x * y) * z}; };
+  const auto call = [&](auto compiled) { return compiled(x, y, z); };
+  const TensorList eager = in_eager([&] { return f(x, y, z); }), exact = call(compile(f)), fast = call(compile(f, jit::Options().fast_math())), again = call(compile(f));
+  bool differs = false;
+  for (size_t i = 0; i < eager.size(); ++i) {
+    CHECK(bits_of(exact[i]) == bits_of(eager[i]));
+    CHECK(bits_of(again[i]) == bits_of(eager[i]));
+    CHECK(allclose(fast[i], eager[i], 1e-5, 1e-6));
+    differs |= bits_of(fast[i]) != bits_of(eager[i]);
+  }
+  CHECK(differs);
+  // Exactly: what std::fma gives.
+  const float *a = x.const_data_ptr<float>(), *b = y.const_data_ptr<float>(), *c = z.const_data_ptr<float>();
+  int64_t wrong = 0;
+  for (int64_t i = 0; i < 1000; ++i) {
+    wrong += fast[0].const_data_ptr<float>()[i] != std::fma(a[i], b[i], c[i]);
+    wrong += fast[1].const_data_ptr<float>()[i] != std::fma(-a[i], b[i], c[i]);
+    wrong += fast[2].const_data_ptr<float>()[i] != std::fma(a[i], b[i], -c[i]);
+  }
+  CHECK(wrong == 0);
+  CHECK_THAT(jit::explain([&] { (void)f(x, y, z)[0].sum().item<float>(); }), !Contains("fast_math"));
+  jit::set_fast_math(true);
+  CHECK_THAT(jit::explain([&] { (void)f(x, y, z)[0].sum().item<float>(); }), Contains("fast_math: results may differ"));
+  jit::set_fast_math(false);
 }
 
 TEST_CASE("random numbers are those of eager mode, dead ones in between", "[automatic]") {

@@ -47,7 +47,9 @@ Expr is_finite(Expr a) {
   if (!is_floating(a.dtype())) return a == a;
   return abs(a) < infinity();
 }
-Expr copysign(Expr magnitude, Expr sign) { return with_sign(abs(magnitude), sign_bit(sign)); }
+Expr copysign(Expr magnitude, Expr sign) {  // a NaN's sign is nobody's: it counts as plus
+  return with_sign(abs(magnitude), select(is_nan(sign), sign_bit(like(sign, 0)), sign_bit(sign)));
+}
 Expr sign(Expr a) {
   if (a.dtype() == Dtype::Bool) return a;
   const Expr zero = like(a, 0);

@@ -198,7 +198,7 @@ void Trace::clear() {
   parent.assign({0, 1});
   derived.assign({0, 0});
   name.assign({0, 0});
-  has_names = false;
+  has_names = false, fast_math = false;
   joins = 0;
   joined.clear();
   entered.clear();

@@ -100,6 +100,7 @@ struct Trace {
   std::vector<uint8_t> derived;         // by size id: a product, quotient or sum of others: it has no bucket of its own
   std::vector<uint16_t> name;           // by size id, not by its class: the axis's label, 0 for none
   bool has_names = false;
+  bool fast_math = false;               // its plan may round otherwise than the ops one by one
   uint32_t joins = 0;
   struct Join { SizeId child, parent; };
   std::vector<Join> joined;             // in order; a call that fails takes its own back
@@ -183,6 +184,7 @@ struct Recorder {
   uint8_t mode = grad_mode;
   bool eager = true;
   bool inference = false;
+  bool fast_math = false;         // inside a compile() that allows it
   bool foreground = false;        // inside compile(): plans are compiled at once, in the foreground
   bool cut = false;               // the trace has memory that the user can reach: it is run when the call is complete
   const CallSite* site = nullptr; // whose line new nodes take: null for the call in progress

@@ -44,6 +44,7 @@ std::vector<std::string> fields_that_the_key_misses() {
   add("base", [&] { return TensorList{x.add(y).exp()}; });
   add("another op", [&] { return TensorList{x.sub(y).exp()}; });
   add("one op more", [&] { return TensorList{x.add(y).exp().neg()}; });
+  add("fast_math", [&] { return tracer::recorder().open->fast_math = true, TensorList{x.add(y).exp()}; });
   add("another order of operands", [&] { return TensorList{y.add(x).exp(), x.neg()}; });
   add("its counterpart", [&] { return TensorList{y.add(x).exp(), y.neg()}; });
   add("one operand twice", [&] { return TensorList{x.add(x).exp()}; });

@@ -316,7 +316,6 @@ void Generator::binary() {
   const int a = any_slot();
   if (a < 0) return;
   const std::string row = chance(80) ? pick(common_binary) : binary_rows[below(int64_t(std::size(binary_rows)))].name;
-  if (row == "copysign") return;  // shows the sign of a NaN, which is nobody's
   const size_t r = row_named(binary_rows, row);
   Scalar s = 0;
   if (chance(30)) {
@@ -601,7 +600,6 @@ void Generator::write(int target) {
       const int b = operand();
       if (b < 0) return;
       const std::string row = chance(75) ? pick(std::vector<const char*>{"add", "mul", "sub", "add", "minimum"}) : binary_rows[below(int64_t(std::size(binary_rows)))].name;
-      if (row == "copysign") return;
       const BinaryWrite f = binary_writes[row_named(binary_writes, row + "_")].f;
       add(name(a) + "." + row + "_(" + name(b) + ");", {a, b}, [=](Machine& m) { f(m.slot[size_t(a)], m.slot[size_t(b)]); });
       break;

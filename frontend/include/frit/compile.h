@@ -39,6 +39,7 @@ namespace jit {
 class Options {
  public:
   Options& bucket(const std::string& axis, const Buckets& policy) { buckets_.emplace_back(axis, policy); return *this; }
+  // Compiled code may round otherwise than eager mode where that is faster (a product that is added to is not rounded first). explain says so.
   Options& fast_math(bool on = true) { fast_math_ = on; return *this; }
   // A call with tensors that look like an earlier call's does not run the function: it records what that call recorded. Numbers, captured C++ values and
   // what else the function decides are those of then; random numbers are drawn anew. The 2nd, 4th, 8th … call, and every 1024th, runs
@@ -80,6 +81,7 @@ struct LaunchRecord {
 void record_history(int64_t launches);               // keeps the latest so many; 0: none, as at the start. ValueError when negative
 std::vector<LaunchRecord> history();
 std::map<std::string, std::map<int64_t, int64_t>> histogram();  // axis name -> extent -> times seen
+void set_fast_math(bool on);                         // Options::fast_math for all compiled code of the process; FRIT_FAST_MATH=1 does the same
 void wait_for_compiles();                            // until the background thread has nothing left
 
 // In its scope, on this thread, at most `allowed` plans are compiled: the flush that asks for more throws RecompileError.
