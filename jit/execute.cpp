@@ -14,6 +14,7 @@
 #include "runtime/settings.h"
 #include "runtime/stats.h"
 #include "tracer/custom.h"
+#include "tracer/memory_log.h"
 
 namespace frit::jit {
 
@@ -88,9 +89,11 @@ void run_single(Trace& t, uint32_t n, bool pure) {
   const RowKind kind = kind_of(t.nodes[n].call.op);
   {
     LaunchScope scope(t, &n, 1);
+    const MakingScope making(t, n);
     if (kind == RowKind::view || kind == RowKind::alias) scope.cancel();
     t.value[n] = run_node(t, n, inputs, pure).leave();
   }
+  UseScope::made(t, n);
   const bool shares = kind == RowKind::view || kind == RowKind::alias || (t.nodes[n].call.mode & in_place);
   if (!shares || !t.outer_storage(n)) t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
 }
@@ -182,6 +185,7 @@ void run(const PlanUse& use, Trace& t, const Work* work, CompileWhere where) {
 void execute(Trace& t, const char* cause) {
   frit::count(&Counters::flushes);
   FlushScope scope(cause);
+  const UseScope uses(t);
   const Recorder& r = recorder();
   const CompileWhere where = r.foreground ? CompileWhere::foreground : tier_settings().where;
   RepeatedFlush* seen = r.eager || r.anomaly.on || explains() ? nullptr : repeated_flush(t);

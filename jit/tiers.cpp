@@ -23,6 +23,7 @@
 #include <xxhash.h>
 #include "jit/kernel_store.h"
 #include "jit/lower.h"
+#include "jit/plan_memory.h"
 #include "jit/run_log.h"
 #include "runtime/error.h"
 #include "runtime/kernel_cache.h"
@@ -429,7 +430,7 @@ void explain_run(const Plan& p, const Trace& t, const TraceKey& key) {
   std::string& s = *explaining;
   uint32_t fused = 0;
   for (const PlanStep& step : p.steps) fused += step.fused;
-  s += "plan: " + std::to_string(p.ops) + " ops in " + std::to_string(p.steps.size()) + " steps, " + std::to_string(fused) + " of them fused kernels\n" + plan_text(p, t);
+  s += "plan: " + std::to_string(p.ops) + " ops in " + std::to_string(p.steps.size()) + " steps, " + std::to_string(fused) + " of them fused kernels\n" + plan_text(p, t) + memory_text(plan_memory(p, t), p, t);
   if (!key.axes.empty()) {
     s += "buckets:";
     for (const TraceKey::Axis& a : key.axes) s += " " + (a.name ? axis_name(a.name) : "size") + " " + std::to_string(a.extent) + " in " + bucket_text(a.bucket) + ";";
