@@ -74,7 +74,7 @@ json held_json(const tracer::MemorySums& sums) {
 // Who held memory: sums by use at moments, and the holders when there was most.
 json held_json() {
   const tracer::MemoryLog log = tracer::memory_log();
-  const tracer::MemorySummary s = tracer::summarize(log, 0, 1000);
+  const tracer::MemorySummary s = tracer::summarize(log, 0, 500);
   json points = json::array(), holders = json::array();
   for (const auto& p : s.points) points.push_back({p.time, p.held});
   for (size_t i = 0; i < s.holders.size() && i < 100; ++i) {

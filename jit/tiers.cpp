@@ -438,7 +438,13 @@ void explain_run(const Plan& p, const Trace& t, const TraceKey& key) {
   }
   if (!p.why_not.empty()) {
     s += "not fused:\n";
-    for (const std::string& w : p.why_not) s += "  " + w + "\n";
+    std::vector<std::pair<std::string, int>> reasons;  // in the order in which they came up
+    for (const std::string& w : p.why_not) {
+      const auto at = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == w; });
+      if (at == reasons.end()) reasons.emplace_back(w, 1);
+      else ++at->second;
+    }
+    for (const auto& [reason, times] : reasons) s += "  " + reason + (times > 1 ? " (" + std::to_string(times) + " times)" : "") + "\n";
   }
 }
 

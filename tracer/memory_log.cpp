@@ -274,14 +274,18 @@ MemorySummary summarize(const MemoryLog& log, size_t first, size_t points) {
   if (points) s.points.push_back({start, r.now});
   size_t stretch = 0;
   for (size_t e = first; e < log.events.size(); ++e) {
+    const MemorySums before = r.now;
+    const double last_time = e > first ? log.events[e - 1].time : start;
     r.step(e);
     for (size_t u = 0; u < memory_uses; ++u) s.highest[u] = std::max(s.highest[u], r.now[u]);
     const double time = log.events[e].time;
     if (r.now.total() > s.at_peak.total()) s.at_peak = r.now, s.peak_time = time, peak = e + 1;
     if (!points) continue;
     const size_t in = end > start ? size_t((time - start) / (end - start) * double(points)) : 0;
-    if (in != stretch || s.points.size() == 1) stretch = in, s.points.push_back({time, r.now});
-    else if (r.now.total() > s.points.back().held.total()) s.points.back() = {time, r.now};
+    if (in != stretch || s.points.size() == 1) {
+      if (s.points.back().held != before) s.points.push_back({last_time, before});  // as the stretch ended
+      stretch = in, s.points.push_back({time, r.now});
+    } else if (r.now.total() > s.points.back().held.total()) s.points.back() = {time, r.now};
   }
   if (points) s.points.push_back({end, r.now});
   Replay at(log, first);

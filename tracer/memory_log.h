@@ -56,7 +56,7 @@ struct MemorySummary {
   double peak_time = 0;
   std::vector<MemoryHolder> holders;   // at that moment, by what and where they were made; the largest first
   struct Point { double time; MemorySums held; };
-  std::vector<Point> points;           // at most so many as asked for, the highest sum of each stretch
+  std::vector<Point> points;           // of so many stretches of time as asked for: the highest sum, and the last
 };
 MemorySummary summarize(const MemoryLog& log, size_t first_event, size_t points = 0);
 

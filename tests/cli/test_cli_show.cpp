@@ -248,7 +248,7 @@ TEST_CASE("cli report: one page with everything inside, whatever the script is c
   CHECK(r.out == call({"run", lengths, "30"}).out);
   const std::string html = slurp(page);
   check_page(html);
-  for (const char* part : {"id=\"timeline\"", "id=\"kernels\"", "id=\"graph\"", "id=\"buckets\"", "id=\"memory\"", "id=\"recompiles\"", "id=\"flushes\"", "<svg", "left bucket", "tanh"}) CHECK_THAT(html, Contains(part));
+  for (const char* part : {"id=\"timeline\"", "id=\"kernels\"", "id=\"graph\"", "id=\"buckets\"", "id=\"memory\"", "at the peak", "temporaries", "as predicted", "f32[", "id=\"recompiles\"", "id=\"flushes\"", "<svg", "left bucket", "tanh"}) CHECK_THAT(html, Contains(part));
   CHECK_THAT(html, Contains("&lt;b&gt;&amp;&quot;odd name.cpp:18"));
   CHECK(json::parse(slurp(trace)).at("traceEvents").size() > 30);
   // Nothing recorded: a page all the same.
@@ -279,12 +279,12 @@ TEST_CASE("cli report: in a browser the page fits the screen's width, at a deskt
   const size_t end = html.find("</body>");
   REQUIRE(end != html.npos);
   html.insert(end, "<script>onload=()=>{const e=document.scrollingElement;let bad=0;for(const s of document.querySelectorAll('svg')){const b=s.getBoundingClientRect();if(!(b.width>20&&b.height>20)&&!s.closest('details:not([open])'))bad++}"
-                   "parent.postMessage([innerWidth,e.scrollWidth,document.querySelectorAll('svg').length,bad],'*')}</script>");
+                   "parent.postMessage([innerWidth,e.scrollWidth,document.querySelectorAll('svg').length,bad,performance.getEntriesByType('resource').length],'*')}</script>");
   spit(page, html);
   const std::string outer = folder.write("outer.html",
-                                         "<body><pre></pre><script>onmessage=m=>{document.querySelector('pre').textContent+=' ['+m.data.join(',')+']'}</script>"
+                                         "<body><pre></pre><script>console.error('heard');onmessage=m=>{document.querySelector('pre').textContent+=' ['+m.data.join(',')+']'}</script>"
                                          "<iframe src=r.html style='width:1280px;height:800px;border:0'></iframe><iframe src=r.html style='width:390px;height:800px;border:0'></iframe></body>");
-  const std::string ask = "HOME=" + folder.path.string() + " timeout 60 " + browser + " --headless --no-sandbox --disable-gpu --user-data-dir=" + (folder.path / "profile").string() + " --virtual-time-budget=5000 --dump-dom file://" + outer + " 2>/dev/null";
+  const std::string ask = "HOME=" + folder.path.string() + " timeout 60 " + browser + " --headless --no-sandbox --disable-gpu --enable-logging=stderr --user-data-dir=" + (folder.path / "profile").string() + " --virtual-time-budget=5000 --dump-dom file://" + outer + " 2>" + (folder.path / "log").string();
   FILE* pipe = ::popen(ask.c_str(), "r");
   REQUIRE(pipe);
   std::string answer;
@@ -295,14 +295,22 @@ TEST_CASE("cli report: in a browser the page fits the screen's width, at a deskt
     const size_t at = answer.find("[" + std::to_string(width) + ",");
     CAPTURE(width, answer.substr(0, 300));
     REQUIRE(at != std::string::npos);
-    int inner = 0, scroll = 0, drawings = 0, bad = 0;
-    REQUIRE(std::sscanf(answer.c_str() + at, "[%d,%d,%d,%d]", &inner, &scroll, &drawings, &bad) == 4);
+    int inner = 0, scroll = 0, drawings = 0, bad = 0, fetched = -1;
+    REQUIRE(std::sscanf(answer.c_str() + at, "[%d,%d,%d,%d,%d]", &inner, &scroll, &drawings, &bad, &fetched) == 5);
+    CHECK(fetched == 0);
     CHECK(scroll <= width);
     CHECK(drawings >= 5);
     CHECK(bad == 0);
     ++seen;
   }
   CHECK(seen == 2);
+  // What the browser's console says: the outer page's own word, and nothing of the page.
+  std::istringstream log(slurp(folder.path / "log"));
+  int heard = 0, others = 0;
+  for (std::string line; std::getline(log, line);)
+    if (line.find("CONSOLE") != std::string::npos) (line.find("heard") != std::string::npos ? heard : others) += 1;
+  CHECK(heard == 1);
+  CHECK(others == 0);
 }
 
 TEST_CASE("cli: FRIT_REPORT makes a program write its record, the program and not the tool; FRIT_BUCKETS outweighs the program's own policies") {
@@ -330,6 +338,22 @@ TEST_CASE("cli: FRIT_REPORT makes a program write its record, the program and no
   CHECK(record({"12"}, {{"FRIT_REPORT_LAUNCHES", "5"}}).at("launches").size() == 5);
   CHECK(record({"12", "own"}, {}).at("policies").at("seq") == "multiple_of(3)");
   CHECK(record({"12", "own"}, {{"FRIT_BUCKETS", policy}}).at("policies").at("seq") == "edges{100, 600}");
+  // Who held memory: the points' highest is the peak, which the holders add up to.
+  const json& held = plain.at("memory").at("held");
+  CHECK(held.at("complete") == true);
+  int64_t peak = 0, by_kind = 0, by_holder = 0;
+  for (const json& p : held.at("points")) {
+    int64_t sum = 0;
+    for (const json& b : p[1]) sum += b.get<int64_t>();
+    peak = std::max(peak, sum);
+  }
+  for (const auto& [kind, bytes] : held.at("at_peak").items()) by_kind += bytes.get<int64_t>();
+  for (const json& h : held.at("holders")) by_holder += h.at("bytes").get<int64_t>();
+  CHECK(peak > 0);
+  CHECK(peak == by_kind);
+  CHECK(peak == by_holder);
+  CHECK(peak <= plain.at("memory").at("peak").get<int64_t>());
+  for (const json& p : plain.at("plans")) CHECK(p.at("memory").at("during").size() == p.at("steps").size());
   // A record that cannot be written harms nothing but itself.
   const Result full = call({"run", lengths, "3"}, {{"FRIT_REPORT", folder.path / "no/such/run.json"}});
   CHECK(full.code == 0);
