@@ -134,13 +134,30 @@ TEST_CASE("cli bench: wrong input") {
   CHECK(call({"bench", "--suite", "no_such_body"}).code == 1);
 }
 
-TEST_CASE("cli bench: the suite has its nine families") {
-  const Result r = call({"bench", "--suite", "decode", "shapes", "--seconds", "0.01"});
-  CAPTURE(r.error);
+TEST_CASE("cli bench: the suite has its nine families, each with the same bits in every mode and with all that is measured") {
+  const Folder folder;
+  const std::string file = folder.path / "suite.json";
+  const Result r = call({"bench", "--suite", "--seconds", "0.001", "--json", file});
+  CAPTURE(r.out, r.error);
   CHECK(r.code == 0);
-  CHECK_THAT(r.out, Contains("decode 256") && Contains("shapes"));
+  for (const char* column : {"speed-up", "memory peak", "bits", "first call", "compile", "record", "launch", "run", "kernels", "bytes", "flops", "GB/s", "GFLOP/s", "of the roof"}) CHECK_THAT(r.out, Contains(column));
+  const json j = json::parse(slurp(file));
+  CHECK(j.at("machine").at("flops").get<double>() > 0);
+  std::set<std::string> families;
+  for (const json& b : j.at("bench")) {
+    CAPTURE(b.dump());
+    families.insert(b.at("name"));
+    CHECK(b.at("equal") == true);
+    CHECK(b.at("kept") == true);
+    for (const char* way : {"eager", "automatic", "compiled"}) {
+      for (const char* what : {"kernels", "bytes", "flops", "memory_peak", "samples"}) CHECK(b.at(way).at(what).get<int64_t>() > 0);
+      for (const char* what : {"first", "median", "run"}) CHECK(b.at(way).at(what).get<double>() > 0);
+    }
+    CHECK(b.at("compiled").at("kernels").get<int>() < b.at("eager").at("kernels").get<int>());
+  }
+  CHECK(families == std::set<std::string>{"pointwise", "norm", "softmax", "gemm", "attention", "mlp", "transformer", "decode", "shapes"});
   const Result names = call({"bench", "--suite", "none"});
-  for (const char* name : {"pointwise", "norm", "softmax", "gemm", "attention", "mlp", "transformer", "decode", "shapes"}) CHECK_THAT(names.error, Contains(name));
+  for (const std::string& name : families) CHECK_THAT(names.error, Contains(name));
 }
 
 TEST_CASE("cli tune: edges come from the extents met; the policy is applied without a rebuild, and the results stay") {
