@@ -101,7 +101,7 @@ void add_tune(Tool& tool) {
   sub->add_option("--runs", tool.tune.runs, "how many runs like this one share what is compiled (default 1): more makes narrow buckets worth their compile")->check(CLI::PositiveNumber);
   sub->add_option("-o,--output", tool.tune.output, "the policy file (default policy.json)");
   sub->add_option("--log", tool.tune.log, "read a record (FRIT_REPORT) in place of running a script; nothing is replayed");
-  sub->add_flag("--random", tool.tune.random, "compare with the best five of 1,000 random policies too");
+  sub->add_flag("--random", tool.tune.random, "compare with pow2 and the best five of 1,000 random policies too");
   examples(*sub, "  frit tune train.cpp --axis seq --buckets 8 -- --steps 100\n  FRIT_BUCKETS=$PWD/policy.json frit run train.cpp\n");
   sub->callback([&tool, sub] {
     if (tool.tune.log.empty()) need_script(*sub, tool.tune);

@@ -209,6 +209,9 @@ TEST_CASE("cli tune: edges come from the extents met; the policy is applied with
       if (a[0] == "seq") highs.insert(a[3].get<int64_t>());
   CHECK(highs == std::set<int64_t>{40, 200, 600});
   CHECK(with.at("policies").at("seq") == "edges{40, 200, 600}");
+  const Result random = call({"tune", lengths, "--axis", "seq", "--buckets", "2", "--random", "-o", folder.path / "r.json", "--", "40"});
+  CHECK(random.code == 0);
+  CHECK_THAT(random.out, Contains("the best of 2 buckets") && Contains("pow2") && Contains("random, place 5") && Contains("of 1,000 random policies"));
   // A record serves in place of a run.
   const Result log = call({"tune", "--log", file, "--axis", "seq", "-o", folder.path / "logged.json"});
   CAPTURE(log.error);
