@@ -145,6 +145,33 @@ TEST_CASE("memory ledger: a training step as one compiled plan") {
   check_sums(l);
 }
 
+TEST_CASE("memory ledger: a trace that is run op by op lets go of what is not read again") {
+  const jit::ModeGuard automatic(jit::Mode::automatic);
+  jit::forget_plans();
+  const int64_t bytes = 4 * 256 * 256;
+  const Tensor x = randn({256, 256});
+  const auto chain = [&] {
+    Tensor y = x, kept = sin(x);
+    for (int i = 0; i < 25; ++i) y = tanh(y.t() * 0.5 + x).flip({0});
+    return std::make_pair(y, kept.add_(y.sum()));
+  };
+  synchronize();
+  const int64_t flushes = jit::stats().tier0_flushes;
+  const memory::Ledger cold = memory::ledger(chain);
+  REQUIRE(jit::stats().tier0_flushes == flushes + 1);
+  CAPTURE(cold.text());
+  CHECK(cold.temporaries <= 5 * bytes);
+  CHECK(cold.temporaries >= 3 * bytes);
+  check_sums(cold);
+  // A training step, the first of its kind.
+  Training t;
+  const memory::Ledger step = memory::ledger([&] { t.step(); });
+  CAPTURE(step.text());
+  CHECK(step.saved == 4 * (batch * wide + batch * hidden + batch * out));
+  CHECK(step.gradients == parameter_bytes);
+  CHECK(step.temporaries <= 4 * 4 * wide * hidden);
+}
+
 TEST_CASE("memory ledger: holders say the op and the line; errors pass through; ledgers may be nested") {
   const jit::ModeGuard eager(jit::Mode::eager);
   const Tensor x = randn({64, 1024});
