@@ -141,33 +141,36 @@ struct Runner {
     return j;
   }
   void apart(Run& run, Way w, const std::function<void()>& f, jit::Compiled<std::function<void()>>& compiled, json& j) {
-    constexpr int calls = 7;
+    constexpr int least = 7, calls_at_most = 512;  // shapes may change from call to call: bytes are means, the memory peak is the highest
     constexpr size_t most = 1 << 14;
     std::vector<double> record, launch, run_time;
-    jit::start_run_log();
-    for (int i = 0; i < calls; ++i) {
+    int64_t kernels = 0, all_bytes = 0, all_flops = 0, peak = 0;
+    double spent = 0;
+    int calls = 0;
+    for (; calls < least || (calls < calls_at_most && spent < 0.02); ++calls) {
+      run.kept_.clear();
+      const int64_t before = memory::stats().current;
+      memory::reset_peak();
+      jit::start_run_log();
       jit::keep_launches(most);
-      const size_t flushes_before = jit::run_log().flushes.size();
       const Clock::time_point start = Clock::now();
       call(run, w, f, compiled);
       const double whole = seconds(start, Clock::now());
+      peak = std::max(peak, memory::stats().peak - before);
+      spent += whole;
       double inside = 0, flushing = 0;
       int64_t bytes = 0, flops = 0;
       const auto launches = jit::launch_history();
       for (const auto& l : launches) inside += l.seconds, bytes += l.bytes, flops += l.flops;
       const auto log = jit::run_log();
-      for (size_t k = flushes_before; k < log.flushes.size(); ++k) flushing += log.flushes[k].seconds;
+      for (const auto& f : log.flushes) flushing += f.seconds;
       run_time.push_back(inside), launch.push_back(std::max(0.0, flushing - inside)), record.push_back(std::max(0.0, whole - std::max(flushing, inside)));
-      j["kernels"] = launches.size(), j["bytes"] = bytes, j["flops"] = flops;
+      kernels += int64_t(launches.size()), all_bytes += bytes, all_flops += flops;
     }
+    j["kernels"] = (kernels + calls / 2) / calls, j["bytes"] = all_bytes / calls, j["flops"] = all_flops / calls, j["memory_peak"] = peak;
     jit::keep_launches(0);
     jit::stop_run_log();
     j["record"] = quantile(record, 0.5), j["launch"] = quantile(launch, 0.5), j["run"] = quantile(run_time, 0.5);
-    run.kept_.clear();
-    const int64_t before = memory::stats().current;
-    memory::reset_peak();
-    call(run, w, f, compiled);
-    j["memory_peak"] = memory::stats().peak - before;
     run.kept_.clear();
   }
   void time(Run& run, const std::function<void()>& f) {

@@ -88,7 +88,11 @@ void load(const std::string& path) {
 }
 }  // namespace buckets
 void detail::pin_buckets(const std::string& path) {
-  for (const auto& [axis, policy] : buckets::read_policies(path)) jit::pin_policy(axis, policy);
+  try {
+    for (const auto& [axis, policy] : buckets::read_policies(path)) jit::pin_policy(axis, policy);
+  } catch (const ValueError& e) {
+    throw ValueError("FRIT_BUCKETS=" + path + ": " + e.msg());
+  }
 }
 
 // ---- axis names --------------------------------------------------------------------------------------------------------------

@@ -1,10 +1,12 @@
 // The record of a run: one JSON object with what the compiler did and what ran, written when the process ends (FRIT_REPORT). The command
 // line's bench, tune, explain and report, and anybody else, read it.
 //
-//   {"version", "build", "cpu", "threads", "seconds", "settings": {…}, "stats": {…}, "memory": {…}, "policies": {axis: policy},
+//   {"version", "build", "cpu", "threads", "seconds", "settings": {…}, "stats": {…}, "memory": {…, held: {uses, highest, at_peak, peak_time, holders, points: [[time, [by use]]]}},
+//    "policies": {axis: policy},
 //    "histogram": {axis: [[extent, times], …]}, "recompiles": [reason], "failures": [text],
 //    "flushes": [{cause, ops, tier, new, start, seconds, thread, structure, axes: [[name, extent, low, high]]}],
-//    "compiles": [{what, start, seconds, thread, bytes, disk}], "plans": [{text, steps: [{kind, ops: [[name, shape, line]], inputs, outputs}], sources: [[node, shape]], roots}],
+//    "compiles": [{what, start, seconds, thread, bytes, disk}], "plans": [{text, steps: [{kind, ops: [[name, shape, line]], inputs, outputs}], sources: [[node, shape]], roots,
+//    memory: {peak, kept, during: [by step], holders: [[name, shape, line, bytes]]}}],
 //    "launches": [{kernel, tier, bytes, flops, seconds, start, thread, memory, lines}], "bench": […], "left_out": {…}}
 //
 // Times are seconds since the library was loaded. Also here: the policies of FRIT_BUCKETS. Start at write_record.
@@ -27,6 +29,7 @@
 #include "runtime/log.h"
 #include "runtime/settings.h"
 #include "runtime/stats.h"
+#include "tracer/memory_log.h"
 
 namespace frit::detail {
 
@@ -46,7 +49,10 @@ json plan_json(const jit::LoggedPlan& p) {
     steps.push_back({{"kind", s.kind}, {"ops", std::move(ops)}, {"inputs", s.inputs}, {"outputs", s.outputs}});
   }
   for (const auto& s : p.sources) sources.push_back({s.node, s.shape});
-  return {{"text", p.text}, {"steps", std::move(steps)}, {"sources", std::move(sources)}, {"roots", p.roots}};
+  json holders = json::array();
+  for (const auto& h : p.memory.holders) holders.push_back({h.op.name, h.op.shape, source_line(h.op.site), h.bytes});
+  return {{"text", p.text}, {"steps", std::move(steps)}, {"sources", std::move(sources)}, {"roots", p.roots},
+          {"memory", {{"peak", p.memory.peak}, {"kept", p.memory.kept}, {"during", p.memory.during}, {"holders", std::move(holders)}}}};
 }
 json launches_json(jit::LogClock::time_point began) {
   const double shift = std::chrono::duration<double>(jit::launches_began() - began).count();
@@ -59,6 +65,25 @@ json launches_json(jit::LogClock::time_point began) {
     if (i < with_lines.size() && !with_lines[i].lines.empty()) list.back()["lines"] = with_lines[i].lines;
   }
   return list;
+}
+json held_json(const tracer::MemorySums& sums) {
+  json j = json::object();
+  for (size_t u = 0; u < tracer::memory_uses; ++u) j[tracer::memory_use_name(tracer::MemoryUse(u))] = sums[u];
+  return j;
+}
+// Who held memory: sums by use at moments, and the holders when there was most.
+json held_json() {
+  const tracer::MemoryLog log = tracer::memory_log();
+  const tracer::MemorySummary s = tracer::summarize(log, 0, 500);
+  json points = json::array(), holders = json::array();
+  for (const auto& p : s.points) points.push_back({p.time, p.held});
+  for (size_t i = 0; i < s.holders.size() && i < 100; ++i) {
+    const tracer::MemoryHolder& h = s.holders[i];
+    holders.push_back({{"use", tracer::memory_use_name(h.use)}, {"what", h.what}, {"line", h.line}, {"bytes", h.bytes}, {"tensors", h.blocks}});
+  }
+  json uses = json::array();
+  for (size_t u = 0; u < tracer::memory_uses; ++u) uses.push_back(tracer::memory_use_name(tracer::MemoryUse(u)));
+  return {{"uses", std::move(uses)}, {"highest", held_json(s.highest)}, {"at_peak", held_json(s.at_peak)}, {"peak_time", s.peak_time}, {"holders", std::move(holders)}, {"points", std::move(points)}, {"complete", log.complete}};
 }
 json histogram_json() {
   json all = json::object();
@@ -80,6 +105,7 @@ json record_of_run() {
 #undef X
   const MemoryStats memory = memory_stats();
   r["memory"] = {{"current", memory.current}, {"peak", memory.peak}, {"reserved", memory.reserved}, {"allocations", memory.allocations}};
+  if (tracer::memory_logged()) r["memory"]["held"] = held_json();
   for (const auto& [axis, policy] : jit::all_policies()) r["policies"][axis] = policy.text();
   r["histogram"] = histogram_json();
   r["recompiles"] = json::array();
@@ -120,6 +146,7 @@ const bool started = [] {
     recorded_process = ::getpid();
     jit::start_run_log();
     jit::keep_launches(size_t(settings().report_launches));
+    if (settings().report_launches) tracer::start_memory_log();
     std::atexit([] {
       if (::getpid() != recorded_process) return;
       try {
@@ -137,6 +164,7 @@ void record_nothing() {
   recorded_process = 0;
   jit::stop_run_log();
   jit::keep_launches(0);
+  if (tracer::memory_logged()) tracer::stop_memory_log();
 }
 bool run_is_recorded() { return recorded_process == ::getpid(); }
 

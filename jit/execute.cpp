@@ -14,6 +14,7 @@
 #include "runtime/settings.h"
 #include "runtime/stats.h"
 #include "tracer/custom.h"
+#include "tracer/memory_log.h"
 
 namespace frit::jit {
 
@@ -88,9 +89,11 @@ void run_single(Trace& t, uint32_t n, bool pure) {
   const RowKind kind = kind_of(t.nodes[n].call.op);
   {
     LaunchScope scope(t, &n, 1);
+    const MakingScope making(t, n);
     if (kind == RowKind::view || kind == RowKind::alias) scope.cancel();
     t.value[n] = run_node(t, n, inputs, pure).leave();
   }
+  UseScope::made(t, n);
   const bool shares = kind == RowKind::view || kind == RowKind::alias || (t.nodes[n].call.mode & in_place);
   if (!shares || !t.outer_storage(n)) t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
 }
@@ -100,7 +103,8 @@ bool interpreter_only() { return interpret_all; }
 
 namespace {
 // By node, the values that nothing reads after it: the memory of a trace that waited is what an eager program would have held.
-// (A value that is real already is not the trace's to drop; neither are roots, nor memory that is written in place.)
+// (A value that is real already is not the trace's to drop; neither are roots. A view holds the memory it shows by itself, and so does what was
+// written in place: an optimiser's step would else hold every intermediate of every update.)
 class LastReads {
  public:
   LastReads(const Trace& t, const Work& work) : first_(t.nodes.size() + 1), after_(t.nodes.size(), ~0u) {
@@ -110,16 +114,8 @@ class LastReads {
       for (int k = 0; k < t.input_count(n); ++k)
         if (const uint32_t in = t.input(n, k); in != scalar_operand && after_[in] != ~0u) after_[in] = n;
     }
-    std::vector<bool> written(t.nodes.size());  // by the node that makes the memory
-    for (const uint32_t n : t.written)
-      if (const auto [outside, maker] = memory_place(t, n); !outside) written[maker] = true;
-    const auto is_written = [&](uint32_t n) {
-      if (t.written.empty()) return false;
-      const auto [outside, maker] = memory_place(t, n);
-      return outside || written[maker];
-    };
     for (uint32_t n = 0; n < t.nodes.size(); ++n)
-      if (work.roots[n] || t.value[n] || is_written(n)) after_[n] = ~0u;
+      if (work.roots[n] || t.value[n]) after_[n] = ~0u;
     for (const uint32_t n : after_)
       if (n != ~0u) ++first_[n + 1];
     for (size_t n = 1; n < first_.size(); ++n) first_[n] += first_[n - 1];
@@ -182,6 +178,7 @@ void run(const PlanUse& use, Trace& t, const Work* work, CompileWhere where) {
 void execute(Trace& t, const char* cause) {
   frit::count(&Counters::flushes);
   FlushScope scope(cause);
+  const UseScope uses(t);
   const Recorder& r = recorder();
   t.fast_math = r.fast_math || fast_math();
   const CompileWhere where = r.foreground ? CompileWhere::foreground : tier_settings().where;

@@ -12,6 +12,7 @@
 #include "runtime/error.h"
 #include "runtime/source_line.h"
 #include "runtime/stats.h"
+#include "tracer/memory_log.h"
 #include "tracer/numbers.h"
 
 namespace frit::jit {
@@ -359,6 +360,7 @@ bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, Compil
       int64_t e[max_rank];
       t.sizes(o.node, e);
       Strides strides = predict_strides(t, o.node);
+      const MakingScope making(t, o.node);
       v = ValueRef::take(new_value(t.nodes[o.node].result.dtype, e, t.rank_of(o.node)));
       std::copy_n(strides.stride, t.rank_of(o.node), v->stride);
     }
@@ -411,6 +413,7 @@ bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, Compil
     Value*& place = t.value[gp.outputs[o].node];
     if (place) release(place);
     place = outputs[o].leave();
+    UseScope::made(t, gp.outputs[o].node);
   }
   return true;
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include "jit/history.h"
+#include "jit/plan_memory.h"
 #include "jit/tiers.h"
 #include "tracer/call_form.h"
 
@@ -117,6 +118,12 @@ double log_plan(const Plan& p, const Trace& t, const TraceKey& key) {
     plan.steps.push_back(std::move(step));
   }
   for (uint32_t n : p.roots) plan.roots.push_back(past_views(t, n));
+  PlanMemory memory = plan_memory(p, t);
+  plan.memory = {memory.peak, memory.kept, std::move(memory.during), {}};
+  for (size_t i = 0; i < memory.holders.size() && i < 8; ++i) {
+    const uint32_t n = memory.holders[i].node;
+    plan.memory.holders.push_back({{op_name(t.nodes[n].call.op), shape_of(t, n), t.nodes[n].result.site}, memory.holders[i].bytes});
+  }
   State& s = state();
   const std::lock_guard hold(s.lock);
   add(s.log.plans, std::move(plan), most_plans, s.log.plans_left_out);

@@ -43,6 +43,12 @@ struct LoggedPlan {
   std::vector<Step> steps;
   std::vector<Source> sources;     // what comes from outside
   std::vector<uint32_t> roots;
+  struct Memory {                  // as predicted (plan_memory.h): bytes above what the plan reads
+    int64_t peak = 0, kept = 0;
+    std::vector<int64_t> during;   // by step
+    struct Holder { Op op; int64_t bytes; };
+    std::vector<Holder> holders;   // the largest eight at the peak
+  } memory;
 };
 struct RunLog {
   LogClock::time_point began;

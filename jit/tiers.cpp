@@ -23,6 +23,7 @@
 #include <xxhash.h>
 #include "jit/kernel_store.h"
 #include "jit/lower.h"
+#include "jit/plan_memory.h"
 #include "jit/run_log.h"
 #include "runtime/error.h"
 #include "runtime/kernel_cache.h"
@@ -441,7 +442,7 @@ void explain_run(const Plan& p, const Trace& t, const TraceKey& key) {
   std::string& s = *explaining;
   uint32_t fused = 0;
   for (const PlanStep& step : p.steps) fused += step.fused;
-  s += "plan: " + std::to_string(p.ops) + " ops in " + std::to_string(p.steps.size()) + " steps, " + std::to_string(fused) + " of them fused kernels\n" + plan_text(p, t);
+  s += "plan: " + std::to_string(p.ops) + " ops in " + std::to_string(p.steps.size()) + " steps, " + std::to_string(fused) + " of them fused kernels\n" + plan_text(p, t) + memory_text(plan_memory(p, t), p, t);
   if (p.fast_math) s += "fast_math: results may differ from eager mode's in their last digits\n";
   if (!key.axes.empty()) {
     s += "buckets:";
@@ -450,7 +451,13 @@ void explain_run(const Plan& p, const Trace& t, const TraceKey& key) {
   }
   if (!p.why_not.empty()) {
     s += "not fused:\n";
-    for (const std::string& w : p.why_not) s += "  " + w + "\n";
+    std::vector<std::pair<std::string, int>> reasons;  // in the order in which they came up
+    for (const std::string& w : p.why_not) {
+      const auto at = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == w; });
+      if (at == reasons.end()) reasons.emplace_back(w, 1);
+      else ++at->second;
+    }
+    for (const auto& [reason, times] : reasons) s += "  " + reason + (times > 1 ? " (" + std::to_string(times) + " times)" : "") + "\n";
   }
 }
 

@@ -9,6 +9,7 @@
 #include "runtime/source_line.h"
 #include "tracer/anomaly.h"
 #include "tracer/custom.h"
+#include "tracer/memory_log.h"
 #include "tracer/user_call.h"
 
 namespace frit::tracer {
@@ -238,6 +239,7 @@ void Walk::accumulate() {
       Var old = Var::share(c->grad);
       emit_pointwise_(Op::add, old, {g});
     }
+    log_gradient(c->grad);
   }
 }
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 #include "runtime/buffer.h"
 #include "runtime/error.h"
+#include "tracer/memory_log.h"
 
 namespace frit::tracer {
 
@@ -40,6 +41,7 @@ Value* make(Dtype dtype, const int64_t* extents, int rank) {
   v->dtype = dtype, v->rank = uint8_t(rank);
   v->storage = s, v->offset = 0;
   std::copy_n(extents, rank, v->extent);
+  if (memory_logged()) [[unlikely]] detail::log_made(s, dtype, extents, rank);
   return v;
 }
 }  // namespace
@@ -53,6 +55,7 @@ void release(Value* v) noexcept {
 void retain(Storage* s) { s->refs.fetch_add(1, std::memory_order_relaxed); }
 void release(Storage* s) noexcept {
   if (s->refs.load(std::memory_order_acquire) != 1 && s->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (memory_logged()) [[unlikely]] detail::log_gone(s);
   if (!s->foreign) deallocate(s->data, s->bytes);
   else if (s->free_foreign) s->free_foreign(s->context);
   give(s);

@@ -23,16 +23,14 @@ std::string spread(const json& b, const char* way) {
 }
 
 Table times(const json& all) {
-  Table t({"body", "eager", "automatic", "compiled", "speed-up", "kernels", "GB/s", "GFLOP/s", "memory peak", "bits"});
+  Table t({"body", "eager", "automatic", "compiled", "speed-up", "memory peak", "bits"});
   for (const json& b : all) {
     if (b.contains("error")) {
-      t.add({name_of(b), "failed", "", "", "", "", "", "", "", ""});
+      t.add({name_of(b), "failed", "", "", "", "", ""});
       continue;
     }
     const double best = std::min(number(b, "automatic", "median"), number(b, "compiled", "median"));
-    const auto both = [&](const char* what) { return std::to_string(b["eager"][what].get<int64_t>()) + " > " + std::to_string(b["automatic"][what].get<int64_t>()); };
-    t.add({name_of(b), spread(b, "eager"), spread(b, "automatic"), spread(b, "compiled"), number_text(number(b, "eager", "median") / best) + "x", both("kernels"),
-           number_text(number(b, "compiled", "bytes") / best / 1e9), number_text(number(b, "compiled", "flops") / best / 1e9),
+    t.add({name_of(b), spread(b, "eager"), spread(b, "automatic"), spread(b, "compiled"), number_text(number(b, "eager", "median") / best) + "x",
            bytes_text(number(b, "eager", "memory_peak")) + " > " + bytes_text(number(b, "automatic", "memory_peak")), !b["kept"] ? "nothing kept" : b["equal"] ? "equal" : "DIFFERENT"});
   }
   return t;
@@ -44,6 +42,23 @@ Table phases(const json& all) {
     for (const char* way : {"eager", "automatic", "compiled"})
       t.add({name_of(b), way, seconds_text(number(b, way, "first")), seconds_text(number(b, way, "compile")), std::to_string(b[way]["kernels_compiled"].get<int64_t>()),
              seconds_text(number(b, way, "record")), seconds_text(number(b, way, "launch")), seconds_text(number(b, way, "run"))});
+  }
+  return t;
+}
+// What a call does, and how near to the machine's limits: bytes against memory's, operations against multiply-add's, and both against the roof
+// (the lower one of multiply-add's, and memory's times operations for each byte). What lies in a cache may be above it.
+Table work(const json& all, const json& machine) {
+  Table t({"body", "mode", "kernels", "bytes", "flops", "GB/s", "of memory's", "GFLOP/s", "of multiply-add's", "of the roof"});
+  const double bandwidth = machine["memory_bandwidth"], peak = machine["flops"];
+  const auto share = [](double part) { return number_text(100 * part, 3) + "%"; };
+  for (const json& b : all) {
+    if (b.contains("error")) continue;
+    for (const char* way : {"eager", "automatic", "compiled"}) {
+      const double median = number(b, way, "median"), bytes = number(b, way, "bytes"), flops = number(b, way, "flops");
+      const double roof = bytes > 0 ? std::min(peak, bandwidth * flops / bytes) : peak;
+      t.add({name_of(b), way, std::to_string(b[way]["kernels"].get<int64_t>()), bytes_text(bytes), number_text(flops), number_text(bytes / median / 1e9), share(bytes / median / bandwidth), number_text(flops / median / 1e9),
+             share(flops / median / peak), flops > 0 ? share(flops / median / roof) : share(bytes / median / bandwidth)});
+    }
   }
   return t;
 }
@@ -130,12 +145,12 @@ int bench_command(const BenchOptions& options) {
     progress.show("measuring the machine");
     machine = machine_json(before, measure_machine(num_threads()));
   }
-  std::string text = machine_line(machine) + "\n\n" + times(all).text() + "\n" + phases(all).text();
+  std::string text = machine_line(machine) + "\n\n" + times(all).text() + "\n" + phases(all).text() + "\n" + work(all, machine).text();
   if (!old.is_null()) text += "\nold time by new, against " + options.baseline + "\n" + ratios(all, old).text();
   std::printf("%s", text.c_str());
   if (!options.json.empty()) write_file(options.json, json{{"machine", machine}, {"bench", all}}.dump(1) + "\n");
   if (!options.markdown.empty()) {
-    std::string md = machine_line(machine) + "\n\n" + times(all).markdown() + "\n" + phases(all).markdown();
+    std::string md = machine_line(machine) + "\n\n" + times(all).markdown() + "\n" + phases(all).markdown() + "\n" + work(all, machine).markdown();
     if (!old.is_null()) md += "\nold time by new, against " + options.baseline + "\n\n" + ratios(all, old).markdown();
     write_file(options.markdown, md);
   }

@@ -48,13 +48,8 @@ int verify(const DiskCache& kernels) {
   const auto entries = kernels.verify(true);
   const auto bad = std::count_if(entries.begin(), entries.end(), [](const auto& e) { return !e.sound; });
   int64_t bad_scripts = 0;
-  const auto scripts = list_scripts(true);
-  for (const auto& s : scripts) {
-    if (s.sound) continue;
-    std::error_code error;
-    std::filesystem::remove_all(s.path, error);
-    ++bad_scripts;
-  }
+  const auto scripts = verify_scripts();
+  for (const auto& s : scripts) bad_scripts += !s.sound;
   std::printf("%zu kernels: %zu sound, %lld damaged and removed\n%zu compiled scripts: %zu sound, %lld damaged and removed\n", entries.size(), entries.size() - size_t(bad), static_cast<long long>(bad),
               scripts.size(), scripts.size() - size_t(bad_scripts), static_cast<long long>(bad_scripts));
   return done;

@@ -16,6 +16,7 @@ struct DoctorOptions {
   bool settings = false, quick = false, json = false;
 };
 int doctor_command(const DoctorOptions& options);
+void check_device(const std::string& device);  // UsageError where tensors cannot be made there: what is missing
 
 struct CacheOptions {
   std::string action;       // list, verify or prune

@@ -116,6 +116,12 @@ void add_limits(std::vector<Finding>& f, std::vector<MachineLimits>& limits) {
 }
 }  // namespace
 
+void check_device(const std::string& device) {
+  if (device != "cuda") return;
+  const std::string driver = driver_text();
+  throw UsageError("--device cuda: " + (driver.starts_with("none") || driver.ends_with("can be used") ? "there is no CUDA device: driver " + driver : "the driver is there (" + driver + "), but tensors of this build live in the processor's memory") + ". Use --device cpu; frit doctor says what was found.");
+}
+
 int doctor_command(const DoctorOptions& options) {
   if (options.settings) return std::printf("%s", settings_text().c_str()), done;
   std::vector<Finding> f = findings();

@@ -34,7 +34,7 @@ struct Help : CLI::Formatter {
 // The options that all have which run a script.
 void script_options(CLI::App& sub, ScriptOptions& o) {
   sub.add_option("--mode", o.mode, "eager: each op at its call; automatic: traced, compiled once hot (the default)")->check(CLI::IsMember({"eager", "automatic"}));
-  sub.add_option("--device", o.device, "where tensors are made: cpu")->check(CLI::IsMember({"cpu", "cuda"}));
+  sub.add_option("--device", o.device, "where tensors are made: cpu")->check(CLI::IsMember({"cpu", "cuda"}))->each([](const std::string& device) { check_device(device); });
   sub.add_option("--compiler", o.compiler, "the C++ compiler (default: the first of clang++ and g++ that is there)");
   sub.add_option("--flags", o.flags, "more flags for it, in one word: --flags \"-O3 -march=native\"");
   sub.add_option("--policy", o.buckets, "a policy file, as frit tune writes it");
@@ -48,7 +48,6 @@ void take_script(CLI::App& sub, ScriptOptions& o) {
   if (rest.empty()) throw UsageError(sub.get_name() + " needs a script: frit " + sub.get_name() + " script.cpp");
   o.file = rest[0];
   o.arguments.assign(rest.begin() + 1, rest.end());
-  if (o.device == "cuda") throw UsageError("--device cuda: no tensor lives on a GPU in this build. Use cpu.");
 }
 // The others: options may stand on both sides of the script; what is for the script comes after --.
 void script_word(CLI::App& sub, ScriptOptions& o) {
@@ -58,7 +57,6 @@ void script_word(CLI::App& sub, ScriptOptions& o) {
 }
 void need_script(const CLI::App& sub, const ScriptOptions& o) {
   if (o.file.empty()) throw UsageError(sub.get_name() + " needs a script: frit " + sub.get_name() + " script.cpp");
-  if (o.device == "cuda") throw UsageError("--device cuda: no tensor lives on a GPU in this build. Use cpu.");
 }
 void examples(CLI::App& sub, const std::string& text) { sub.footer("Examples:\n" + text); }
 
@@ -103,7 +101,7 @@ void add_tune(Tool& tool) {
   sub->add_option("--runs", tool.tune.runs, "how many runs like this one share what is compiled (default 1): more makes narrow buckets worth their compile")->check(CLI::PositiveNumber);
   sub->add_option("-o,--output", tool.tune.output, "the policy file (default policy.json)");
   sub->add_option("--log", tool.tune.log, "read a record (FRIT_REPORT) in place of running a script; nothing is replayed");
-  sub->add_flag("--random", tool.tune.random, "compare with the best five of 1,000 random policies too");
+  sub->add_flag("--random", tool.tune.random, "compare with pow2 and the best five of 1,000 random policies too");
   examples(*sub, "  frit tune train.cpp --axis seq --buckets 8 -- --steps 100\n  FRIT_BUCKETS=$PWD/policy.json frit run train.cpp\n");
   sub->callback([&tool, sub] {
     if (tool.tune.log.empty()) need_script(*sub, tool.tune);
@@ -183,6 +181,7 @@ int run_tool(int count, char** words) {
   } catch (const CLI::ParseError& e) {
     std::string what = e.what();
     if (count < 2) return std::fputs(tool.app.help().c_str(), stderr), wrong_usage;
+    if (words[1][0] != '-' && tool.app.get_subcommands([&](const CLI::App* a) { return a->get_name() == words[1]; }).empty()) what = std::string("there is no command ") + words[1];
     throw UsageError(what + (what.ends_with('.') ? "" : ".") + " frit --help lists the commands.");
   }
   settings();  // a value that makes no sense is told before anything is done
@@ -212,8 +211,8 @@ int main(int count, char** words) {
     ::signal(i.signal, SIG_DFL);
     ::raise(i.signal);
     return script_failed;
-  } catch (const frit::ValueError& e) {
-    complain(e.what());
+  } catch (const frit::ValueError& e) {  // of a setting: no line of a program
+    complain(e.msg());
     return wrong_usage;
   } catch (const std::exception& e) {
     complain(e.what());

@@ -13,6 +13,7 @@ std::string escaped(const std::string& text);  // for HTML and SVG
 // ---- drawings (page_drawings.cpp, page_graph.cpp): each an <svg> element, or a sentence where there is nothing to draw
 std::string draw_timeline(const nlohmann::json& record);
 std::string draw_memory(const nlohmann::json& record);
+std::string draw_plan_memory(const nlohmann::json& plan);             // as predicted, by step
 std::string draw_buckets(const nlohmann::json& record, const std::string& axis);
 struct KernelSum {
   std::string name;

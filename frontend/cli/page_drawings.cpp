@@ -1,8 +1,9 @@
-// The drawings of a run's page: time, memory, buckets, roofline. Each has a viewBox and is as wide as its place. Start at draw_timeline.
+// The drawings of a run's page: time, buckets, roofline (memory has a file of its own). Each has a viewBox and is as wide as its place. Start at draw_timeline.
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include "frontend/cli/console.h"
+#include "frontend/cli/drawing.h"
 #include "frontend/cli/page.h"
 
 namespace frit::cli {
@@ -10,31 +11,6 @@ namespace frit::cli {
 using nlohmann::json;
 
 namespace {
-std::string fixed(double v) {
-  char s[32];
-  std::snprintf(s, sizeof s, "%.2f", v);
-  return s;
-}
-std::string svg(double width, double height, const std::string& what, const std::string& inside) {
-  return "<svg viewBox=\"0 0 " + fixed(width) + " " + fixed(height) + "\" role=\"img\" aria-label=\"" + escaped(what) + "\">" + inside + "</svg>\n";
-}
-std::string rect(double x, double y, double w, double h, const std::string& kind, const std::string& title) {
-  return "<rect class=\"" + kind + "\" x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" width=\"" + fixed(w) + "\" height=\"" + fixed(h) + "\"><title>" + escaped(title) + "</title></rect>";
-}
-std::string line(double x1, double y1, double x2, double y2, const std::string& kind) {
-  return "<line class=\"" + kind + "\" x1=\"" + fixed(x1) + "\" y1=\"" + fixed(y1) + "\" x2=\"" + fixed(x2) + "\" y2=\"" + fixed(y2) + "\"/>";
-}
-std::string label(double x, double y, const std::string& text, const std::string& anchor = "start") {
-  return "<text x=\"" + fixed(x) + "\" y=\"" + fixed(y) + "\" text-anchor=\"" + anchor + "\">" + escaped(text) + "</text>";
-}
-// Round numbers between two ends: 1, 2 or 5 times a power of ten apart.
-std::vector<double> ticks(double from, double to, int about) {
-  std::vector<double> t;
-  if (!(to > from)) return {from};
-  const double rough = (to - from) / about, power = std::pow(10, std::floor(std::log10(rough))), step = power * (rough / power < 1.5 ? 1 : rough / power < 3.5 ? 2 : rough / power < 7.5 ? 5 : 10);
-  for (double v = std::ceil(from / step) * step; v <= to + step * 1e-9; v += step) t.push_back(v);
-  return t;
-}
 struct Span { double start, end; std::string title; int count = 1; };
 // Neighbours that would be drawn thinner than `least` are drawn as one.
 std::vector<Span> merged(std::vector<Span> spans, double least) {
@@ -47,7 +23,6 @@ std::vector<Span> merged(std::vector<Span> spans, double least) {
   }
   return out;
 }
-constexpr double wide = 1000, left = 112, right = 12;
 }  // namespace
 
 std::string draw_timeline(const json& record) {
@@ -78,30 +53,6 @@ std::string draw_timeline(const json& record) {
     y += row;
   }
   return svg(wide, bottom + 24, "timeline of flushes, launches and compiles by thread", in);
-}
-
-std::string draw_memory(const json& record) {
-  std::vector<std::pair<double, double>> points;
-  for (const json& l : record["launches"]) points.emplace_back(l["start"].get<double>() + l["seconds"].get<double>(), l["memory"].get<double>());
-  if (points.empty()) return "<p>No launch was recorded.</p>\n";
-  std::sort(points.begin(), points.end());
-  const double first = points.front().first, last = std::max(points.back().first, first + 1e-6), height = 180;
-  double most = 1;
-  for (const auto& p : points) most = std::max(most, p.second);
-  const auto x = [&](double t) { return left + (t - first) / (last - first) * (wide - left - right); };
-  const auto y = [&](double b) { return 8 + (height - 8) * (1 - b / most); };
-  std::string in, path;
-  for (int i = 0; i <= 4; ++i) in += line(left, y(most * i / 4), wide - right, y(most * i / 4), "grid") + label(left - 6, y(most * i / 4) + 4, bytes_text(most * i / 4), "end");
-  for (double t : ticks(0, last - first, 8)) in += label(x(first + t), height + 18, seconds_text(t), "middle");
-  // For each step in width the least and the most.
-  const size_t per = std::max<size_t>(1, points.size() / 1500);
-  for (size_t i = 0; i < points.size(); i += per) {
-    double low = points[i].second, high = low;
-    for (size_t k = i; k < std::min(i + per, points.size()); ++k) low = std::min(low, points[k].second), high = std::max(high, points[k].second);
-    for (double v : per == 1 ? std::vector<double>{low} : std::vector<double>{low, high}) path += (path.empty() ? "M" : "L") + fixed(x(points[i].first)) + " " + fixed(y(v));
-  }
-  in += "<path class=\"memory\" d=\"" + path + "\"/>";
-  return svg(wide, height + 26, "bytes in tensors after each launch", in);
 }
 
 std::string draw_buckets(const json& record, const std::string& axis) {

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -70,8 +71,20 @@ Ended run_program(const Program& program) {
   if (path.empty()) throw ScriptError(program.command[0] + " cannot be run: no such program");
   const std::vector<std::string> environment = environment_with(program.setting);
   const std::vector<char*> arguments = pointers(program.command), variables = pointers(environment);
+  // Until the new process has its own ways with signals, and this one knows it, they wait: a Ctrl-C in between would reach nobody.
+  sigset_t waiting, usual;
+  ::sigemptyset(&waiting);
+  for (int signal : watched) ::sigaddset(&waiting, signal);
+  ::sigprocmask(SIG_BLOCK, &waiting, &usual);
+  if (noted) {
+    ::sigprocmask(SIG_SETMASK, &usual, nullptr);
+    check_interrupted();
+  }
   const pid_t parent = ::getpid(), child = ::fork();
-  if (child < 0) throw ScriptError(std::string("no process can be started: ") + std::strerror(errno));
+  const int why = errno;
+  running = std::max(child, 0);
+  if (child != 0) ::sigprocmask(SIG_SETMASK, &usual, nullptr);
+  if (child < 0) throw ScriptError(std::string("no process can be started: ") + std::strerror(why));
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() != parent) ::_exit(127);
@@ -80,14 +93,13 @@ Ended run_program(const Program& program) {
       ::sigaction(signal, nullptr, &now);
       if (now.sa_handler != SIG_IGN) ::signal(signal, SIG_DFL);
     }
+    ::sigprocmask(SIG_SETMASK, &usual, nullptr);
     redirect(program.output, 1);
     redirect(program.error, 2);
     ::execve(path.c_str(), arguments.data(), variables.data());
     ::dprintf(2, "frit: %s cannot be run: %s\n", path.c_str(), std::strerror(errno));
     ::_exit(127);
   }
-  running = child;
-  if (noted) ::kill(child, noted);  // it came before the program was known
   Ended ended;
   const auto start = std::chrono::steady_clock::now();
   int status = 0;

@@ -132,11 +132,12 @@ Ended compile(std::vector<std::string> command, const std::string& errors) {
 }
 const char* const support_main = "#include <frit/bench.h>\n__attribute__((weak)) int main(int count, char** words) { return frit::bench::run_bodies(count, words); }\n";
 
-// One tool at a time makes the support: clang's precompiled header cannot be moved, so it is made in its place.
+// One tool at a time makes the support (clang's precompiled header cannot be moved, so it is made in its place), or removes entries; many
+// may compile with it.
 struct Lock {
   int fd;
-  explicit Lock(const fs::path& file) : fd(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {
-    while (fd >= 0 && ::flock(fd, LOCK_EX) && errno == EINTR) check_interrupted();
+  explicit Lock(const fs::path& folder, int how) : fd(::open((folder / "lock").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600)) {
+    while (fd >= 0 && ::flock(fd, how) && errno == EINTR) check_interrupted();
   }
   ~Lock() { if (fd >= 0) ::close(fd); }
   Lock(const Lock&) = delete;
@@ -144,7 +145,7 @@ struct Lock {
 // The precompiled header and the main. False when this compiler cannot compile the header.
 bool make_support(const Compiler& c, const std::vector<std::string>& flags, const fs::path& place, std::string& said) {
   if (Entry{place}.sound(nullptr)) return Entry{place}.touch(), true;
-  const Lock lock(place.parent_path() / "lock");
+  const Lock lock(place.parent_path(), LOCK_EX);
   if (Entry{place}.sound(nullptr)) return true;
   const Progress progress("precompiling frit/frit.h with " + c.name);
   std::error_code error;
@@ -247,7 +248,14 @@ Compiled compile_script(const ScriptOptions& options) {
     }
     result.files = {path};
     const fs::path support = fs::path(place.parent) / ("support-" + hash_of(made_with));
-    if (!make_support(c, flags, support, said)) {
+    std::unique_ptr<Lock> reading;
+    bool made = true;
+    for (int tries = 0; tries < 3 && made && !reading; ++tries) {  // somebody may remove it in between
+      made = make_support(c, flags, support, said);
+      if (made) reading = std::make_unique<Lock>(place.parent, LOCK_SH);
+      if (made && tries < 2 && !Entry{support}.sound(nullptr)) reading.reset();
+    }
+    if (!made) {
       if (!options.flags.empty()) break;  // the flags may be wrong
       continue;
     }
@@ -270,13 +278,14 @@ Compiled compile_script(const ScriptOptions& options) {
     if (!ended.good()) {
       const std::string more = hint(said);
       std::fputs(said.c_str(), stderr);
-      throw ScriptError(options.file + " does not compile (" + c.name + ")" + (more.empty() ? "" : ": " + more));
+      throw ScriptError(options.file + " does not compile (" + c.name + ")" + (!more.empty() ? ": " + more : said.empty() ? ": it does not say why (is the disk of " + fs::temp_directory_path(error).string() + " full?)" : ""));
     }
     std::fputs(said.c_str(), stderr);  // warnings
     result.files = user_files(bytes_of(beside.path + "/rule"));
     fs::remove(beside.path + "/rule", error);
     write_list(beside.path, path, result.files, {"program"}, begun);
     settle(beside.path, entry);
+    reading.reset();
     if (!place.folder) sweep_scripts(2 * settings().cache_limit);
     result.seconds = seconds_now() - start;
     return result;
@@ -320,15 +329,30 @@ std::vector<ScriptEntry> list_scripts(bool check) {
   }
   return list;
 }
+namespace {
+int64_t seconds_of_day() { return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+// Of a tool that was killed, or at work now: a compile does not take an hour.
+bool may_be_in_use(const ScriptEntry& e) { return fs::path(e.path).filename().string().starts_with("frit-") && seconds_of_day() - e.used < 3600; }
+}  // namespace
+std::vector<ScriptEntry> verify_scripts() {
+  const Lock lock(script_cache_folder(), LOCK_EX);
+  std::vector<ScriptEntry> list = list_scripts(true);
+  std::erase_if(list, may_be_in_use);
+  for (const ScriptEntry& e : list) {
+    std::error_code error;
+    if (!e.sound) fs::remove_all(e.path, error);
+  }
+  return list;
+}
 int64_t sweep_scripts(int64_t limit) {
+  const Lock lock(script_cache_folder(), LOCK_EX);
   std::vector<ScriptEntry> list = list_scripts(false);
   std::sort(list.begin(), list.end(), [](const ScriptEntry& a, const ScriptEntry& b) { return a.used < b.used; });
-  const int64_t now = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   int64_t total = 0, freed = 0;
   for (const ScriptEntry& e : list) total += e.bytes;
   for (const ScriptEntry& e : list) {
-    const bool left_behind = fs::path(e.path).filename().string().starts_with("frit-");  // by a tool that was killed; or one at work
-    if (left_behind ? now - e.used < 3600 : total - freed <= limit) continue;
+    const bool left_behind = fs::path(e.path).filename().string().starts_with("frit-");
+    if (left_behind ? may_be_in_use(e) : total - freed <= limit) continue;
     std::error_code error;
     fs::remove_all(e.path, error);
     if (!error) freed += e.bytes;

@@ -52,6 +52,7 @@ struct ScriptEntry {
   bool sound = false;
 };
 std::vector<ScriptEntry> list_scripts(bool check);
+std::vector<ScriptEntry> verify_scripts();         // removes what is not sound; nothing that a tool may be making now
 int64_t sweep_scripts(int64_t limit);   // the least recently used go; bytes freed
 
 }  // namespace frit::cli

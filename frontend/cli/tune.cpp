@@ -244,9 +244,13 @@ void Tuner::show_replay(const std::vector<Edges>& chosen, const Measured& now) {
   std::printf("\nreplayed three times each, by turns; medians\n%s", t.text().c_str());
 }
 
+// The chosen policy, pow2, and the best five by the model of 1,000 random ones of the same size, each measured three times by turns. One bucket can be
+// had in one way only: then the best policy of as many buckets as were allowed stands against random ones of its size.
 void Tuner::show_random(const std::vector<Edges>& chosen) {
+  std::vector<Edges> ours = chosen;
+  if (std::all_of(chosen.begin(), chosen.end(), [](const Edges& e) { return e.size() < 2; })) ours = by_number().back();
   std::mt19937_64 random(1);
-  std::vector<std::pair<double, std::vector<Edges>>> tries;
+  std::set<std::pair<double, std::vector<Edges>>> tries;  // different ones, the cheapest first
   for (int i = 0; i < 1000; ++i) {
     std::vector<Edges> policy;
     for (size_t a = 0; a < axes_.size(); ++a) {
@@ -254,21 +258,39 @@ void Tuner::show_random(const std::vector<Edges>& chosen) {
       Edges e;
       const int64_t last = met.back();
       met.pop_back();
-      std::sample(met.begin(), met.end(), std::back_inserter(e), chosen[a].size() - 1, random);
+      std::sample(met.begin(), met.end(), std::back_inserter(e), ours[a].size() - 1, random);
       e.push_back(last);
       policy.push_back(std::move(e));
     }
-    tries.emplace_back(cost_of(model_, policy).total, std::move(policy));
+    tries.emplace(cost_of(model_, policy).total, std::move(policy));
   }
-  std::sort(tries.begin(), tries.end());
-  Table t({"policy", "cost by the model", "plans", "in flushes", "slowdown measured"});
-  const auto row = [&](const std::string& name, const std::vector<Edges>& edges) {
-    const Measured m = run(policies_of(edges), name);
-    t.add({name, seconds_text(cost_of(model_, edges).total), std::to_string(m.fresh), seconds_text(m.flushing), number_text(measured_slowdown(m), 4)});
+  struct Way {
+    std::string name, cost;
+    Policies policies;
+    std::vector<double> flushing, slowdown;
+    int64_t fresh = 0;
   };
-  row("chosen", chosen);
-  for (size_t i = 0; i < 5; ++i) row("random, place " + std::to_string(i + 1), tries[i].second);
-  std::printf("\nagainst the best five, by the model, of 1,000 random policies of the same size\n%s", t.text().c_str());
+  std::vector<Way> ways;
+  const auto add = [&](const std::string& name, const std::vector<Edges>& edges) { ways.push_back({name, seconds_text(cost_of(model_, edges).total), policies_of(edges), {}, {}}); };
+  add("chosen", chosen);
+  if (ours != chosen) {
+    std::string size;
+    for (size_t a = 0; a < ours.size(); ++a) size += (a ? " x " : "") + std::to_string(ours[a].size());
+    add("the best of " + size + " buckets", ours);
+  }
+  Policies pow2;
+  for (const std::string& axis : axes_) pow2[axis] = "pow2";
+  ways.push_back({"pow2", "-", pow2, {}, {}});
+  int place = 0;
+  for (auto at = tries.begin(); at != tries.end() && place < 5; ++at) add("random, place " + std::to_string(++place), at->second);
+  for (int round = 0; round < 3; ++round)
+    for (Way& w : ways) {
+      const Measured m = run(w.policies, w.name + ", round " + std::to_string(round + 1) + " of 3");
+      w.flushing.push_back(m.flushing), w.slowdown.push_back(measured_slowdown(m)), w.fresh = m.fresh;
+    }
+  Table t({"policy", "cost by the model", "plans", "in flushes", "the shortest", "slowdown measured"});
+  for (const Way& w : ways) t.add({w.name, w.cost, std::to_string(w.fresh), seconds_text(median(w.flushing)), seconds_text(*std::min_element(w.flushing.begin(), w.flushing.end())), number_text(median(w.slowdown), 4)});
+  std::printf("\nagainst the best five, by the model, of 1,000 random policies of the same size (%zu different ones); measured three times each, by turns; medians\n%s", tries.size(), t.text().c_str());
 }
 
 int Tuner::go() {

@@ -1,14 +1,51 @@
 // What all optimisers share: groups, the walk over parameters with gradients, learning-rate schedules. Start at Optimizer::step.
 #include "frit/optim.h"
 #include <algorithm>
+#include <mutex>
+#include <set>
 #include <typeinfo>
 #include "frontend/detail.h"
+#include "tracer/memory_log.h"
 
 namespace frit::optim {
+
+namespace {
+struct Registry {
+  std::mutex lock;
+  std::set<const Optimizer*> all;
+};
+Registry& registry() {
+  static Registry* r = new Registry;  // never destroyed: an optimiser may be static
+  return *r;
+}
+}  // namespace
 
 Optimizer::Optimizer(const char* name, std::vector<OptimizerParamGroup> groups, std::unique_ptr<OptimizerOptions> defaults)
     : name_(name), defaults_(std::move(defaults)) {
   for (const OptimizerParamGroup& g : groups) add_param_group(g);
+  const std::lock_guard hold(registry().lock);
+  registry().all.insert(this);
+}
+Optimizer::~Optimizer() {
+  const std::lock_guard hold(registry().lock);
+  registry().all.erase(this);
+}
+void Optimizer::log_memory() const {
+  const auto log = [](const Tensor& t, tracer::MemoryUse use) {
+    if (const tracer::Cell* c = t.cell(); c && !c->deferred.load(std::memory_order_acquire) && c->value) tracer::log_use(*c->value, use);
+  };
+  for (const OptimizerParamGroup& g : groups_)
+    for (const Tensor& p : g.params()) {
+      log(p, tracer::MemoryUse::parameter);
+      tracer::log_gradient(p.cell()->grad);
+    }
+  for (const auto& [cell, s] : state_)
+    for (const Tensor* t : {&s.momentum_buffer, &s.exp_avg, &s.exp_avg_sq, &s.max_exp_avg_sq, &s.square_avg, &s.grad_avg}) log(*t, tracer::MemoryUse::optimizer_state);
+}
+void detail::log_memory_of_all() {
+  if (!tracer::memory_logged()) return;
+  const std::lock_guard hold(registry().lock);
+  for (const Optimizer* o : registry().all) o->log_memory();
 }
 
 void Optimizer::add_param_group(const OptimizerParamGroup& group) {
@@ -48,6 +85,7 @@ Tensor Optimizer::step(LossClosure closure) {
     }
   }
   tracer::recorder().flush("optimizer.step()");
+  if (tracer::memory_logged()) log_memory();
   return loss;
 }
 void Optimizer::zero_grad(bool set_to_none) {

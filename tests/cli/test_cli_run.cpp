@@ -43,7 +43,10 @@ TEST_CASE("cli: wrong usage has exit code 2, and says what is wrong and what wou
       {{"run", "--mode", "lazy", cases}, {}, "eager"},
       {{"run", "--timeout", "-1", cases}, {}, "--timeout"},
       {{"run", "--timeout"}, {}, "--timeout"},
-      {{"run", "--device", "cuda", cases}, {}, "Use cpu"},
+      {{"run", "--device", "cuda", cases}, {}, "Use --device cpu"},
+      {{"bench", "--suite", "--device", "cuda"}, {}, "Use --device cpu"},
+      {{"explain", cases, "--device", "cuda"}, {}, "--device cuda"},
+      {{"run", "--device", "tpu", cases}, {}, "cpu"},
       {{"run", folder.path / "absent.cpp"}, {}, "absent.cpp: there is no such file"},
       {{"run", folder.path}, {}, "is a folder"},
       {{"run", "--compiler", "no-such-compiler", cases}, {}, "no-such-compiler is not there"},
@@ -95,8 +98,6 @@ TEST_CASE("cli: a script that fails has exit code 1, and is said to have failed 
 
 TEST_CASE("cli: a script that does not compile shows the user's own line and leaves nothing behind") {
   const Folder folder;
-  call({"run", cases});  // the header is precompiled
-  const auto before = names_in(shared_cache() + "/scripts");
   const std::string bad = folder.write("bad.cpp", "#include <frit/frit.h>\n\nint main() { return frit::tenzor(1); }\n");
   const Result r = call({"run", bad});
   CAPTURE(r.error);
@@ -106,9 +107,8 @@ TEST_CASE("cli: a script that does not compile shows the user's own line and lea
   const Result e = call({"run", empty});
   CHECK(e.code == 1);
   CHECK_THAT(e.error, Contains("neither a main nor FRIT_BENCH bodies"));
-  auto after = names_in(shared_cache() + "/scripts");
-  for (const std::string& name : before) after.erase(name);
-  CHECK(after.size() == 1);  // empty.cpp does compile
+  // Others may be at work in this cache: what is looked at are those that name this script.
+  for (const auto& entry : fs::directory_iterator(shared_cache() + "/scripts")) CHECK(slurp(entry.path() / "files").find(bad) == std::string::npos);
 }
 
 TEST_CASE("cli: what was compiled is kept by content, and compiled anew when any of it changes or is damaged") {

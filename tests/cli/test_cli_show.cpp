@@ -134,13 +134,30 @@ TEST_CASE("cli bench: wrong input") {
   CHECK(call({"bench", "--suite", "no_such_body"}).code == 1);
 }
 
-TEST_CASE("cli bench: the suite has its nine families") {
-  const Result r = call({"bench", "--suite", "decode", "shapes", "--seconds", "0.01"});
-  CAPTURE(r.error);
+TEST_CASE("cli bench: the suite has its nine families, each with the same bits in every mode and with all that is measured") {
+  const Folder folder;
+  const std::string file = folder.path / "suite.json";
+  const Result r = call({"bench", "--suite", "--seconds", "0.001", "--json", file});
+  CAPTURE(r.out, r.error);
   CHECK(r.code == 0);
-  CHECK_THAT(r.out, Contains("decode 256") && Contains("shapes"));
+  for (const char* column : {"speed-up", "memory peak", "bits", "first call", "compile", "record", "launch", "run", "kernels", "bytes", "flops", "GB/s", "GFLOP/s", "of the roof"}) CHECK_THAT(r.out, Contains(column));
+  const json j = json::parse(slurp(file));
+  CHECK(j.at("machine").at("flops").get<double>() > 0);
+  std::set<std::string> families;
+  for (const json& b : j.at("bench")) {
+    CAPTURE(b.dump());
+    families.insert(b.at("name"));
+    CHECK(b.at("equal") == true);
+    CHECK(b.at("kept") == true);
+    for (const char* way : {"eager", "automatic", "compiled"}) {
+      for (const char* what : {"kernels", "bytes", "flops", "memory_peak", "samples"}) CHECK(b.at(way).at(what).get<int64_t>() > 0);
+      for (const char* what : {"first", "median", "run"}) CHECK(b.at(way).at(what).get<double>() > 0);
+    }
+    CHECK(b.at("compiled").at("kernels").get<int>() < b.at("eager").at("kernels").get<int>());
+  }
+  CHECK(families == std::set<std::string>{"pointwise", "norm", "softmax", "gemm", "attention", "mlp", "transformer", "decode", "shapes"});
   const Result names = call({"bench", "--suite", "none"});
-  for (const char* name : {"pointwise", "norm", "softmax", "gemm", "attention", "mlp", "transformer", "decode", "shapes"}) CHECK_THAT(names.error, Contains(name));
+  for (const std::string& name : families) CHECK_THAT(names.error, Contains(name));
 }
 
 TEST_CASE("cli tune: edges come from the extents met; the policy is applied without a rebuild, and the results stay") {
@@ -192,6 +209,9 @@ TEST_CASE("cli tune: edges come from the extents met; the policy is applied with
       if (a[0] == "seq") highs.insert(a[3].get<int64_t>());
   CHECK(highs == std::set<int64_t>{40, 200, 600});
   CHECK(with.at("policies").at("seq") == "edges{40, 200, 600}");
+  const Result random = call({"tune", lengths, "--axis", "seq", "--buckets", "2", "--random", "-o", folder.path / "r.json", "--", "40"});
+  CHECK(random.code == 0);
+  CHECK_THAT(random.out, Contains("the best of 2 buckets") && Contains("pow2") && Contains("random, place 5") && Contains("of 1,000 random policies"));
   // A record serves in place of a run.
   const Result log = call({"tune", "--log", file, "--axis", "seq", "-o", folder.path / "logged.json"});
   CAPTURE(log.error);
@@ -248,7 +268,7 @@ TEST_CASE("cli report: one page with everything inside, whatever the script is c
   CHECK(r.out == call({"run", lengths, "30"}).out);
   const std::string html = slurp(page);
   check_page(html);
-  for (const char* part : {"id=\"timeline\"", "id=\"kernels\"", "id=\"graph\"", "id=\"buckets\"", "id=\"memory\"", "id=\"recompiles\"", "id=\"flushes\"", "<svg", "left bucket", "tanh"}) CHECK_THAT(html, Contains(part));
+  for (const char* part : {"id=\"timeline\"", "id=\"kernels\"", "id=\"graph\"", "id=\"buckets\"", "id=\"memory\"", "at the peak", "temporaries", "as predicted", "f32[", "id=\"recompiles\"", "id=\"flushes\"", "<svg", "left bucket", "tanh"}) CHECK_THAT(html, Contains(part));
   CHECK_THAT(html, Contains("&lt;b&gt;&amp;&quot;odd name.cpp:18"));
   CHECK(json::parse(slurp(trace)).at("traceEvents").size() > 30);
   // Nothing recorded: a page all the same.
@@ -279,12 +299,12 @@ TEST_CASE("cli report: in a browser the page fits the screen's width, at a deskt
   const size_t end = html.find("</body>");
   REQUIRE(end != html.npos);
   html.insert(end, "<script>onload=()=>{const e=document.scrollingElement;let bad=0;for(const s of document.querySelectorAll('svg')){const b=s.getBoundingClientRect();if(!(b.width>20&&b.height>20)&&!s.closest('details:not([open])'))bad++}"
-                   "parent.postMessage([innerWidth,e.scrollWidth,document.querySelectorAll('svg').length,bad],'*')}</script>");
+                   "parent.postMessage([innerWidth,e.scrollWidth,document.querySelectorAll('svg').length,bad,performance.getEntriesByType('resource').length],'*')}</script>");
   spit(page, html);
   const std::string outer = folder.write("outer.html",
-                                         "<body><pre></pre><script>onmessage=m=>{document.querySelector('pre').textContent+=' ['+m.data.join(',')+']'}</script>"
+                                         "<body><pre></pre><script>console.error('heard');onmessage=m=>{document.querySelector('pre').textContent+=' ['+m.data.join(',')+']'}</script>"
                                          "<iframe src=r.html style='width:1280px;height:800px;border:0'></iframe><iframe src=r.html style='width:390px;height:800px;border:0'></iframe></body>");
-  const std::string ask = "HOME=" + folder.path.string() + " timeout 60 " + browser + " --headless --no-sandbox --disable-gpu --user-data-dir=" + (folder.path / "profile").string() + " --virtual-time-budget=5000 --dump-dom file://" + outer + " 2>/dev/null";
+  const std::string ask = "HOME=" + folder.path.string() + " timeout 60 " + browser + " --headless --no-sandbox --disable-gpu --enable-logging=stderr --user-data-dir=" + (folder.path / "profile").string() + " --virtual-time-budget=5000 --dump-dom file://" + outer + " 2>" + (folder.path / "log").string();
   FILE* pipe = ::popen(ask.c_str(), "r");
   REQUIRE(pipe);
   std::string answer;
@@ -295,14 +315,22 @@ TEST_CASE("cli report: in a browser the page fits the screen's width, at a deskt
     const size_t at = answer.find("[" + std::to_string(width) + ",");
     CAPTURE(width, answer.substr(0, 300));
     REQUIRE(at != std::string::npos);
-    int inner = 0, scroll = 0, drawings = 0, bad = 0;
-    REQUIRE(std::sscanf(answer.c_str() + at, "[%d,%d,%d,%d]", &inner, &scroll, &drawings, &bad) == 4);
+    int inner = 0, scroll = 0, drawings = 0, bad = 0, fetched = -1;
+    REQUIRE(std::sscanf(answer.c_str() + at, "[%d,%d,%d,%d,%d]", &inner, &scroll, &drawings, &bad, &fetched) == 5);
+    CHECK(fetched == 0);
     CHECK(scroll <= width);
     CHECK(drawings >= 5);
     CHECK(bad == 0);
     ++seen;
   }
   CHECK(seen == 2);
+  // What the browser's console says: the outer page's own word, and nothing of the page.
+  std::istringstream log(slurp(folder.path / "log"));
+  int heard = 0, others = 0;
+  for (std::string line; std::getline(log, line);)
+    if (line.find("CONSOLE") != std::string::npos) (line.find("heard") != std::string::npos ? heard : others) += 1;
+  CHECK(heard == 1);
+  CHECK(others == 0);
 }
 
 TEST_CASE("cli: FRIT_REPORT makes a program write its record, the program and not the tool; FRIT_BUCKETS outweighs the program's own policies") {
@@ -330,6 +358,22 @@ TEST_CASE("cli: FRIT_REPORT makes a program write its record, the program and no
   CHECK(record({"12"}, {{"FRIT_REPORT_LAUNCHES", "5"}}).at("launches").size() == 5);
   CHECK(record({"12", "own"}, {}).at("policies").at("seq") == "multiple_of(3)");
   CHECK(record({"12", "own"}, {{"FRIT_BUCKETS", policy}}).at("policies").at("seq") == "edges{100, 600}");
+  // Who held memory: the points' highest is the peak, which the holders add up to.
+  const json& held = plain.at("memory").at("held");
+  CHECK(held.at("complete") == true);
+  int64_t peak = 0, by_kind = 0, by_holder = 0;
+  for (const json& p : held.at("points")) {
+    int64_t sum = 0;
+    for (const json& b : p[1]) sum += b.get<int64_t>();
+    peak = std::max(peak, sum);
+  }
+  for (const auto& [kind, bytes] : held.at("at_peak").items()) by_kind += bytes.get<int64_t>();
+  for (const json& h : held.at("holders")) by_holder += h.at("bytes").get<int64_t>();
+  CHECK(peak > 0);
+  CHECK(peak == by_kind);
+  CHECK(peak == by_holder);
+  CHECK(peak <= plain.at("memory").at("peak").get<int64_t>());
+  for (const json& p : plain.at("plans")) CHECK(p.at("memory").at("during").size() == p.at("steps").size());
   // A record that cannot be written harms nothing but itself.
   const Result full = call({"run", lengths, "3"}, {{"FRIT_REPORT", folder.path / "no/such/run.json"}});
   CHECK(full.code == 0);

@@ -8,6 +8,7 @@
 #include "frit/einsum.h"
 #include "frit/files.h"
 #include "frit/functions.h"
+#include "frit/memory.h"
 #include "frit/tensor.h"
 #include "frit/data.h"
 #include "frit/nn.h"

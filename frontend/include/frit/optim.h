@@ -52,11 +52,15 @@ struct ParamState {
   Tensor momentum_buffer, exp_avg, exp_avg_sq, max_exp_avg_sq, square_avg, grad_avg;
 };
 
+namespace detail {
+void log_memory_of_all();  // what every optimiser's parameters, gradients and state hold, for memory::ledger
+}
+
 class Optimizer {
  public:
   using LossClosure = std::function<Tensor()>;
   Optimizer(const Optimizer&) = delete;
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
 
   // One update of every parameter that has a gradient; with a closure, which computes the loss and its gradients, its value.
   // What is pending on this thread runs at its end.
@@ -86,6 +90,8 @@ class Optimizer {
   const char* name_;
 
  private:
+  friend void detail::log_memory_of_all();
+  void log_memory() const;
   std::vector<OptimizerParamGroup> groups_;
   std::unique_ptr<OptimizerOptions> defaults_;
   std::unordered_map<const void*, ParamState> state_;  // by the parameter's cell, which the groups keep alive

@@ -1,7 +1,7 @@
 // Activations and distances beyond functional.h, with LibTorch's options, and the activations as modules. Pointwise: the result has the
 // input's shape. Errors: DtypeError where a floating type is needed, ShapeError where weights do not fit.
 #pragma once
-#include "frit/nn/module.h"
+#include "frit/nn/layer_kinds.h"
 #include "frit/nn/options.h"
 
 namespace frit::nn {
@@ -83,39 +83,19 @@ Tensor cosine_similarity(const Tensor& a, const Tensor& b, const CosineSimilarit
 Tensor pairwise_distance(const Tensor& a, const Tensor& b, const PairwiseDistanceFuncOptions& options = {});
 }  // namespace functional
 
-#define FRIT_ACTIVATION(Name, function)                                                       \
-  class Name##Impl : public Cloneable<Name##Impl> {                                           \
-   public:                                                                                    \
-    explicit Name##Impl(const Name##Options& options = {}) : options(options) {}              \
-    void reset() override {}                                                                  \
-    void pretty_print(std::ostream& stream) const override;                                   \
-    Tensor forward(const Tensor& input) { return functional::function(input, options); }      \
-    Name##Options options;                                                                    \
-  };                                                                                          \
-  FRIT_MODULE(Name);
-FRIT_ACTIVATION(ELU, elu)
-FRIT_ACTIVATION(SELU, selu)
-FRIT_ACTIVATION(CELU, celu)
-FRIT_ACTIVATION(ReLU6, relu6)
-FRIT_ACTIVATION(Softplus, softplus)
-FRIT_ACTIVATION(Hardtanh, hardtanh)
-FRIT_ACTIVATION(GLU, glu)
-#undef FRIT_ACTIVATION
-#define FRIT_ACTIVATION(Name, function)                                                       \
-  class Name##Impl : public Cloneable<Name##Impl> {                                           \
-   public:                                                                                    \
-    void reset() override {}                                                                  \
-    void pretty_print(std::ostream& stream) const override;                                   \
-    Tensor forward(const Tensor& input) { return functional::function(input); }               \
-  };                                                                                          \
-  FRIT_MODULE(Name);
-FRIT_ACTIVATION(Hardswish, hardswish)
-FRIT_ACTIVATION(Hardsigmoid, hardsigmoid)
-FRIT_ACTIVATION(Mish, mish)
-FRIT_ACTIVATION(LogSigmoid, logsigmoid)
-FRIT_ACTIVATION(Softsign, softsign)
-FRIT_ACTIVATION(Tanhshrink, tanhshrink)
-#undef FRIT_ACTIVATION
+FRIT_OPTIONS_LAYER(ELU, elu, = {})
+FRIT_OPTIONS_LAYER(SELU, selu, = {})
+FRIT_OPTIONS_LAYER(CELU, celu, = {})
+FRIT_OPTIONS_LAYER(ReLU6, relu6, = {})
+FRIT_OPTIONS_LAYER(Softplus, softplus, = {})
+FRIT_OPTIONS_LAYER(Hardtanh, hardtanh, = {})
+FRIT_OPTIONS_LAYER(GLU, glu, = {})
+FRIT_PLAIN_LAYER(Hardswish, functional::hardswish(input))
+FRIT_PLAIN_LAYER(Hardsigmoid, functional::hardsigmoid(input))
+FRIT_PLAIN_LAYER(Mish, functional::mish(input))
+FRIT_PLAIN_LAYER(LogSigmoid, functional::logsigmoid(input))
+FRIT_PLAIN_LAYER(Softsign, functional::softsign(input))
+FRIT_PLAIN_LAYER(Tanhshrink, functional::tanhshrink(input))
 
 class PReLUImpl : public Cloneable<PReLUImpl> {
  public:

@@ -1,6 +1,7 @@
 // Layers, activations and losses as modules: nn::Linear is a holder of nn::LinearImpl, and so on.
 #pragma once
 #include "frit/nn/functional.h"
+#include "frit/nn/layer_kinds.h"
 #include "frit/nn/module.h"
 
 namespace frit::nn {
@@ -142,18 +143,9 @@ class GELUImpl : public Cloneable<GELUImpl> {
 };
 FRIT_MODULE(GELU);
 
-#define FRIT_ACTIVATION(Name, expression)                 \
-  class Name##Impl : public Cloneable<Name##Impl> {       \
-   public:                                                \
-    void reset() override {}                              \
-    void pretty_print(std::ostream& stream) const override; \
-    Tensor forward(const Tensor& input) { return expression; } \
-  };                                                      \
-  FRIT_MODULE(Name);
-FRIT_ACTIVATION(SiLU, input.silu())
-FRIT_ACTIVATION(Sigmoid, input.sigmoid())
-FRIT_ACTIVATION(Tanh, input.tanh())
-#undef FRIT_ACTIVATION
+FRIT_PLAIN_LAYER(SiLU, input.silu())
+FRIT_PLAIN_LAYER(Sigmoid, input.sigmoid())
+FRIT_PLAIN_LAYER(Tanh, input.tanh())
 
 class SoftmaxImpl : public Cloneable<SoftmaxImpl> {
  public:
@@ -180,34 +172,10 @@ class LogSoftmaxImpl : public Cloneable<LogSoftmaxImpl> {
 FRIT_MODULE(LogSoftmax);
 
 // ---- losses
-#define FRIT_LOSS(Name, function)                                                        \
-  class Name##Impl : public Cloneable<Name##Impl> {                                      \
-   public:                                                                               \
-    explicit Name##Impl(Name##Options o = {}) : options(std::move(o)) { reset(); }       \
-    void reset() override {}                                                             \
-    void pretty_print(std::ostream& stream) const override;                              \
-    Tensor forward(const Tensor& input, const Tensor& target) { return functional::function(input, target, options); } \
-    Name##Options options;                                                               \
-  };                                                                                     \
-  FRIT_MODULE(Name);
-FRIT_LOSS(MSELoss, mse_loss)
-FRIT_LOSS(L1Loss, l1_loss)
-#undef FRIT_LOSS
-// The weights are buffers: they follow to().
-#define FRIT_LOSS(Name, function, ...)                                                   \
-  class Name##Impl : public Cloneable<Name##Impl> {                                      \
-   public:                                                                               \
-    explicit Name##Impl(Name##Options options = {});                                     \
-    void reset() override;                                                               \
-    void pretty_print(std::ostream& stream) const override;                              \
-    Tensor forward(const Tensor& input, const Tensor& target) { return functional::function(input, target, options); } \
-    Name##Options options;                                                               \
-    Tensor __VA_ARGS__;                                                                  \
-  };                                                                                     \
-  FRIT_MODULE(Name);
-FRIT_LOSS(CrossEntropyLoss, cross_entropy, weight)
-FRIT_LOSS(NLLLoss, nll_loss, weight)
-FRIT_LOSS(BCEWithLogitsLoss, binary_cross_entropy_with_logits, weight, pos_weight)
-#undef FRIT_LOSS
+FRIT_LOSS_LAYER(MSELoss, mse_loss)
+FRIT_LOSS_LAYER(L1Loss, l1_loss)
+FRIT_WEIGHTED_LOSS_LAYER(CrossEntropyLoss, cross_entropy, weight)
+FRIT_WEIGHTED_LOSS_LAYER(NLLLoss, nll_loss, weight)
+FRIT_WEIGHTED_LOSS_LAYER(BCEWithLogitsLoss, binary_cross_entropy_with_logits, weight, pos_weight)
 
 }  // namespace frit::nn

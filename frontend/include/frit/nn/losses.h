@@ -1,7 +1,7 @@
 // Losses beyond functional.h, with LibTorch's options, and as modules. input and target broadcast unless it says otherwise; the result is a
 // scalar, or has the elements' shape with kNone. Errors name the loss, the shapes and the remedy.
 #pragma once
-#include "frit/nn/module.h"
+#include "frit/nn/layer_kinds.h"
 #include "frit/nn/options.h"
 
 namespace frit {
@@ -52,21 +52,10 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, const HuberLossFunc
 Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivFuncOptions& options = {});
 }  // namespace functional
 
-#define FRIT_LOSS(Name, function)                                                        \
-  class Name##Impl : public Cloneable<Name##Impl> {                                      \
-   public:                                                                               \
-    explicit Name##Impl(Name##Options o = {}) : options(std::move(o)) {}                 \
-    void reset() override {}                                                             \
-    void pretty_print(std::ostream& stream) const override;                              \
-    Tensor forward(const Tensor& input, const Tensor& target) { return functional::function(input, target, options); } \
-    Name##Options options;                                                               \
-  };                                                                                     \
-  FRIT_MODULE(Name);
-FRIT_LOSS(BCELoss, binary_cross_entropy)
-FRIT_LOSS(SmoothL1Loss, smooth_l1_loss)
-FRIT_LOSS(HuberLoss, huber_loss)
-FRIT_LOSS(KLDivLoss, kl_div)
-#undef FRIT_LOSS
+FRIT_LOSS_LAYER(BCELoss, binary_cross_entropy)
+FRIT_LOSS_LAYER(SmoothL1Loss, smooth_l1_loss)
+FRIT_LOSS_LAYER(HuberLoss, huber_loss)
+FRIT_LOSS_LAYER(KLDivLoss, kl_div)
 
 }  // namespace nn
 }  // namespace frit

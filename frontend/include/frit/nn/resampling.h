@@ -70,24 +70,8 @@ Tensor interpolate(const Tensor& input, const InterpolateFuncOptions& options = 
 inline Tensor unfold(const Tensor& input, const UnfoldFuncOptions& o) { return im2col(input, o.kernel_size(), o.dilation(), o.padding(), o.stride()); }
 }  // namespace functional
 
-#define FRIT_CONVOLUTION(Name, D)                                                                       \
-  class Name##Impl : public Cloneable<Name##Impl> {                                                     \
-   public:                                                                                              \
-    Name##Impl(int64_t in_channels, int64_t out_channels, ExpandingArray<D> kernel_size)                \
-        : Name##Impl(Name##Options(in_channels, out_channels, kernel_size)) {}                          \
-    explicit Name##Impl(Name##Options options);                                                         \
-    void reset() override;                                                                              \
-    void reset_parameters();                                                                            \
-    void pretty_print(std::ostream& stream) const override;                                             \
-    Tensor forward(const Tensor& input);                                                                \
-    Name##Options options;                                                                              \
-    Tensor weight; /* [in channels, out channels / groups, kernel...] */                                \
-    Tensor bias;                                                                                        \
-  };                                                                                                    \
-  FRIT_MODULE(Name);
-FRIT_CONVOLUTION(ConvTranspose1d, 1)
-FRIT_CONVOLUTION(ConvTranspose2d, 2)
-#undef FRIT_CONVOLUTION
+FRIT_CONVOLUTION_LAYER(ConvTranspose1d, 1)
+FRIT_CONVOLUTION_LAYER(ConvTranspose2d, 2)
 
 class UpsampleImpl : public Cloneable<UpsampleImpl> {
  public:

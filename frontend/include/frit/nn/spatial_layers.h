@@ -6,24 +6,8 @@
 
 namespace frit::nn {
 
-#define FRIT_CONVOLUTION(Name, D)                                                                       \
-  class Name##Impl : public Cloneable<Name##Impl> {                                                     \
-   public:                                                                                              \
-    Name##Impl(int64_t in_channels, int64_t out_channels, ExpandingArray<D> kernel_size)                \
-        : Name##Impl(Name##Options(in_channels, out_channels, kernel_size)) {}                          \
-    explicit Name##Impl(Name##Options options);                                                         \
-    void reset() override;                                                                              \
-    void reset_parameters();                                                                            \
-    void pretty_print(std::ostream& stream) const override;                                             \
-    Tensor forward(const Tensor& input);                                                                \
-    Name##Options options;                                                                              \
-    Tensor weight; /* [out channels, in channels / groups, kernel...] */                                \
-    Tensor bias;                                                                                        \
-  };                                                                                                    \
-  FRIT_MODULE(Name);
-FRIT_CONVOLUTION(Conv1d, 1)
-FRIT_CONVOLUTION(Conv2d, 2)
-#undef FRIT_CONVOLUTION
+FRIT_CONVOLUTION_LAYER(Conv1d, 1)
+FRIT_CONVOLUTION_LAYER(Conv2d, 2)
 
 #define FRIT_POOL(Name, function, D)                                                                    \
   class Name##Impl : public Cloneable<Name##Impl> {                                                     \
@@ -41,19 +25,8 @@ FRIT_POOL(MaxPool2d, max_pool2d, 2)
 FRIT_POOL(AvgPool1d, avg_pool1d, 1)
 FRIT_POOL(AvgPool2d, avg_pool2d, 2)
 #undef FRIT_POOL
-#define FRIT_POOL(Name, function)                                                                       \
-  class Name##Impl : public Cloneable<Name##Impl> {                                                     \
-   public:                                                                                              \
-    explicit Name##Impl(const Name##Options& o) : options(o) {}                                         \
-    void reset() override {}                                                                            \
-    void pretty_print(std::ostream& stream) const override;                                             \
-    Tensor forward(const Tensor& input) { return functional::function(input, options); }                \
-    Name##Options options;                                                                              \
-  };                                                                                                    \
-  FRIT_MODULE(Name);
-FRIT_POOL(AdaptiveAvgPool1d, adaptive_avg_pool1d)
-FRIT_POOL(AdaptiveAvgPool2d, adaptive_avg_pool2d)
-#undef FRIT_POOL
+FRIT_OPTIONS_LAYER(AdaptiveAvgPool1d, adaptive_avg_pool1d)
+FRIT_OPTIONS_LAYER(AdaptiveAvgPool2d, adaptive_avg_pool2d)
 
 class BatchNorm2dImpl : public Cloneable<BatchNorm2dImpl> {
  public:
