@@ -1,83 +1,69 @@
 // The matrix driver: blocks of C, K panels and packing around the micro-kernels. Start at multiply_matrices. choose_schedule
-// maps a shape to a Schedule; no bit of the result depends on it. Driver walks the blocks.
+// (product_schedule.cpp) maps a shape to a Schedule; no bit of the result depends on it. Driver walks the blocks. A product for which nothing
+// is packed is a short list of kernel calls: DirectCalls keeps it for the next product of the same shape, since the driver would take a
+// good part of the time of a small one.
 #include <algorithm>
+#include <bit>
+#include <memory>
 #include "jit/x86/product_parts.h"
+#include "runtime/cpu.h"
 
 namespace frit::jit::products {
 namespace {
 
-constexpr int register_bytes = 32;
-constexpr int64_t kept_right_bytes = int64_t(8) << 20;  // all K panels of a block's B are kept packed up to this size
+constexpr int pack_overhang = 32;                       // bytes that packing may write past a strip
 constexpr int64_t pack_rows_at_once = 16;               // of a source whose rows are contiguous: its lines stay in L1
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
-struct Schedule {
-  int rows = 6, vectors = 2;  // of a tile
-  LeftMode left = LeftMode::Rows;
-  RightMode right = RightMode::PackOnUse;
-  bool prefetch = false;
-  bool all_panels = false;  // a block of C is finished before the next; otherwise a panel is
-  int64_t block_rows = 96, block_columns = 768;  // columns: whole strips of every tile
-};
+// The calls of a product in which nothing is packed, with operands as distances from their beginnings.
+struct DirectCalls {
+  static constexpr int most = 6;
+  struct Call {
+    TileKernel kernel;
+    TileArgs args;
+    int64_t a, b, c;
+  };
+  View shape{};
+  bool zmm = false;
+  int count = 0;  // 0: none, or too many
+  Call calls[most];
 
-void choose_tile(const View& v, int64_t lanes, Schedule& s) {
-  const bool narrow = v.n <= 24 * lanes && uint32_t(v.n) % uint32_t(3 * lanes) == 0;  // 64-bit division is slow
-  const bool short_and_small = v.m > 8 && v.m <= 64 && v.m % 4 == 0 && v.m % 6 != 0 && (v.n & (2 * lanes - 1)) == 0 && v.k <= 128;
-  if (v.m <= 2)
-    s.rows = 2, s.vectors = 6;
-  else if (v.m == 3)
-    s.rows = 3, s.vectors = 4;
-  else if (short_and_small)
-    s.rows = 4, s.vectors = 2;
-  else if (v.m <= 8 || narrow)
-    s.rows = 4, s.vectors = 3;
-}
-
-// The measured rules: A is read in place when its rows are contiguous; B is stored packed by the first row tile that reads it, and
-// is not packed at all when it is small or used a few times only.
-Schedule choose_schedule(const View& v) {
-  Schedule s;
-  const int size = v.compute_size();
-  const int64_t lanes = register_bytes / size;
-  choose_tile(v, lanes, s);
-  const bool widen = is_half(v.storage);
-  const bool left_rows = !widen && v.a_col == 1, right_rows = !widen && v.b_col == 1;
-  const double right_bytes = double(size) * double(v.k) * double(v.n), work = 2.0 * double(v.m) * double(v.n) * double(v.k);
-  const int scale = size / 4;  // blocks are sized in bytes
-  if (!left_rows) {
-    const bool small = !widen && v.a_row == 1 && v.m * v.k <= 4096 / scale;
-    s.left = small ? LeftMode::Columns : LeftMode::Packed;
-    s.block_rows = 144 / scale;
+  void record(TileKernel kernel, const TileArgs& g, const View& v) {
+    if (count == most) too_many = true;
+    if (!too_many) calls[count++] = {kernel, g, g.a - v.a, g.b - v.b, g.c - v.c};
   }
-  s.block_columns = 768 / scale;
-  if (!right_rows) {
-    s.right = RightMode::Packed;
-    s.block_rows = 144 / scale;
-  } else if (v.m <= 12) {
-    s.right = RightMode::Rows;
-    s.prefetch = v.m <= 2;
-    s.block_rows = 48;
-  } else if (right_bytes <= 72 << 10) {
-    s.right = v.m > 512 ? RightMode::PackOnUse : RightMode::Rows;
-  } else if (v.m <= 48 && right_bytes > 4 << 20) {  // B streams through: short blocks of columns
-    s.rows = 6, s.vectors = 2;
-    s.prefetch = true;
-    s.block_columns = 384 / scale;
-    s.block_rows = 240;
-  } else {
-    s.prefetch = true;
-    if (work > 1e9 && left_rows) {
-      s.rows = 4, s.vectors = 3;
-      s.block_rows = 48;
-      s.block_columns = 384 / scale;
-      s.all_panels = double(s.block_columns) * double(v.k) * size <= double(kept_right_bytes);
+  void run(const View& v) {
+    for (int i = 0; i < count; i++) {
+      Call& call = calls[i];
+      call.args.a = v.a + call.a;
+      call.args.b = v.b + call.b;
+      call.args.c = v.c + call.c;
+      call.kernel(&call.args);
     }
   }
-  return s;
+  bool too_many = false;
+};
+
+bool same_shape(const View& x, const View& y) {
+  return x.m == y.m && x.n == y.n && x.k == y.k && x.a_row == y.a_row && x.b_row == y.b_row && x.c_row == y.c_row && x.a_col == y.a_col &&
+         x.b_col == y.b_col && x.c_col == y.c_col && x.storage == y.storage;
 }
 
-// Rows of a block as runs of equal tiles: full ones, then a tail balanced so that no tile is thin.
+constexpr size_t known_shapes = 16;
+
+// Of this thread: looked up by shape, the latest one stays. The array lies on the heap; thread-local memory is scarce in libraries.
+DirectCalls& direct_calls_of(const View& v) {
+  static thread_local DirectCalls* known = nullptr;
+  if (!known) {
+    static thread_local std::unique_ptr<DirectCalls[]> owner(new DirectCalls[known_shapes]);
+    known = owner.get();
+  }
+  const uint64_t mixed = uint64_t(v.m + 3 * v.n + 7 * v.k + 13 * v.b_row) * 0x9e3779b97f4a7c15u;
+  return known[mixed >> 60];
+}
+
+// Rows of a block as runs of equal tiles: full ones, then a tail balanced so that no tile is thin; or all nearly even.
 struct RowTiles {
   struct Run {
     int rows;
@@ -87,7 +73,12 @@ struct RowTiles {
   void put(int64_t rows, int64_t count) {
     if (rows > 0 && count > 0) run[runs++] = {int(rows), count};
   }
-  RowTiles(int64_t m, int full) {
+  RowTiles(int64_t m, int full, bool even) {
+    if (even) {
+      const int64_t tiles = (uint32_t(m) + uint32_t(full) - 1) / uint32_t(full), rows = uint32_t(m) / uint32_t(tiles), more = m - rows * tiles;
+      put(rows + 1, more), put(rows, tiles - more);
+      return;
+    }
     const int64_t q = uint32_t(m) / uint32_t(full), r = m - q * full;  // a block has few rows
     if (r == 0) {
       put(full, q);
@@ -110,20 +101,22 @@ class Driver {
         s(choose_schedule(view)),
         size(view.compute_size()),
         storage_size(int64_t(size_of(view.storage))),
-        lanes(register_bytes / size),
+        lanes(s.register_bytes / size),
         strip(s.vectors * lanes),
         pack(pack_strip(view.storage)),
         direct(view.c_col == 1 && !is_half(view.storage)) {
-    if (direct && s.left != LeftMode::Packed && s.right == RightMode::Rows) return;  // nothing is packed
+    if (packs_nothing()) return;
     const int64_t panels = (v.k + panel_depth - 1) / panel_depth, depth = std::min(v.k, panel_depth);
     columns_kept = std::min(s.block_columns, round_up(view.n, strip));
     if (!direct) s.all_panels = true;
     keep_right = !s.all_panels || panels * depth * columns_kept * size <= kept_right_bytes;
-    if (s.left == LeftMode::Packed) left_bytes = round_up(std::min(s.block_rows, v.m) * (depth * size + register_bytes) + register_bytes, 64);
+    if (s.left == LeftMode::Packed) left_bytes = round_up(std::min(s.block_rows, v.m) * (depth * size + pack_overhang) + pack_overhang, 64);
     if (s.right != RightMode::Rows) right_bytes = round_up(columns_kept * depth * size * (s.all_panels && keep_right ? panels : 1), 64) + 64;
     if (!direct) c_bytes = std::min(s.block_rows, v.m) * columns_kept * size;
   }
   void run();
+  bool packs_nothing() const { return direct && s.left != LeftMode::Packed && s.right == RightMode::Rows; }
+  void record_to(DirectCalls* calls) { record = calls; }
 
  private:
   struct Block {  // rows x columns of C for one K panel
@@ -150,6 +143,7 @@ class Driver {
   const PackStrip pack;
   const bool direct;  // the kernels write C itself
   bool keep_right = true;
+  DirectCalls* record = nullptr;
   int64_t columns_kept = 0, left_bytes = 0, right_bytes = 0, c_bytes = 0;
   char *left = nullptr, *right = nullptr, *c_block = nullptr;
 };
@@ -214,14 +208,14 @@ void Driver::pack_left(const Block& b, const RowTiles& tiles) {
       const int rows = tiles.run[t].rows;
       for (int64_t n = 0; n < tiles.run[t].count; n++, i += rows) {
         pack(out + k * rows * size, left_at(i, b.depth_from + k), v.a_col, v.a_row, std::min(rows_at_once, b.depth - k), rows, rows);
-        out += rows * b.depth * size + register_bytes;
+        out += rows * b.depth * size + pack_overhang;
       }
     }
   }
 }
 
 void Driver::block(const Block& b) {
-  const RowTiles tiles(b.rows, s.rows);
+  const RowTiles tiles(b.rows, s.rows, s.register_bytes == 64);
   if (s.left == LeftMode::Packed) pack_left(b, tiles);
   TileArgs g{};
   g.k = b.depth;
@@ -240,9 +234,9 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
   const char* const in_place = right_at(b.depth_from, b.column + j);
   char* const packed = s.right == RightMode::Rows ? nullptr : b.right + j * b.depth * size;
   const int64_t tail = width & (lanes - 1);
-  const int vectors = int((width + lanes - 1) >> (size == 8 ? 2 : 3));
-  TileKey key{size == 8, 1, vectors, s.left, s.right, b.depth_from > 0, tail != 0, false};
-  g.mask = tail_mask(tail, size);
+  const int vectors = int((width + lanes - 1) >> std::countr_zero(uint64_t(lanes)));
+  TileKey key{size == 8, s.register_bytes == 64, 1, vectors, s.left, s.right, b.depth_from > 0, tail != 0, false};
+  g.mask = s.register_bytes == 64 ? mask_bits + tail : tail_mask(tail, size);
   g.c = b.c + j * size;
   g.a = s.left == LeftMode::Packed ? left : left_at(b.row, b.depth_from);
   g.packed = packed;
@@ -252,7 +246,9 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
     key.prefetch = prefetch;
     g.b = mode == RightMode::Packed ? packed : in_place;
     g.tiles = count;
-    tile_kernel(key)(&g);
+    const TileKernel kernel = tile_kernel(key);
+    kernel(&g);
+    if (record) record->record(kernel, g, v);
     g.a += count * g.a_step;
     g.c += count * key.rows * g.c_row;
   };
@@ -261,7 +257,7 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
   for (int t = 0; t < tiles.runs; t++) {
     int64_t left_over = tiles.run[t].count;
     key.rows = tiles.run[t].rows;
-    g.a_step = s.left == LeftMode::Packed ? key.rows * b.depth * size + register_bytes : key.rows * g.a_row;
+    g.a_step = s.left == LeftMode::Packed ? key.rows * b.depth * size + pack_overhang : key.rows * g.a_row;
     if (first) {
       call(RightMode::PackOnUse, s.prefetch, 1);
       first = false;
@@ -282,6 +278,19 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
 
 }  // namespace
 
-void multiply_matrices(const View& v) { Driver(v).run(); }
+void multiply_matrices(const View& v) {
+  DirectCalls& calls = direct_calls_of(v);
+  const bool zmm = uses_avx512();
+  if (calls.count && calls.zmm == zmm && same_shape(calls.shape, v)) return calls.run(v);
+  Driver driver(v);
+  if (!driver.packs_nothing()) return driver.run();
+  calls.count = 0;
+  calls.too_many = false;
+  driver.record_to(&calls);
+  driver.run();
+  if (calls.too_many) calls.count = 0;
+  calls.shape = v;
+  calls.zmm = zmm;
+}
 
 }  // namespace frit::jit::products

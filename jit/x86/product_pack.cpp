@@ -45,16 +45,15 @@ FRIT_AVX2 void pack_columns(Wide<S>* out, const S* from, int64_t step_j, int64_t
       }
     return;
   }
-  // Two registers a row, the second hanging over: whole rows must be written in order. Only tiles of 5 or 6 doubles come here.
+  // The last of a row's registers hangs over: whole rows must be written in order.
+  constexpr int most = (max_tile_rows + L - 1) / L;
+  const int registers = int((width + L - 1) / L);
   for (int64_t k = 0; k < depth; k += L) {
-    Register<T> r[L], s[L];
-    load_square(r, from + k, step_j, width, depth - k);
-    load_square(s, from + L * step_j + k, step_j, width - L, depth - k);
+    Register<T> r[most][L];
+    for (int g = 0; g < registers; g++) load_square(r[g], from + g * L * step_j + k, step_j, width - g * L, depth - k);
     const int64_t count = std::min<int64_t>(L, depth - k);
-    for (int64_t i = 0; i < count; i++) {
-      store(out + (k + i) * stride, r[i]);
-      store(out + (k + i) * stride + L, s[i]);
-    }
+    for (int64_t i = 0; i < count; i++)
+      for (int g = 0; g < registers; g++) store(out + (k + i) * stride + g * L, r[g][i]);
   }
 }
 
