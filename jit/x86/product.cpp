@@ -160,6 +160,8 @@ bool rows_continue(const Product& p) {
 
 void product_x86(const Product& p, const void* a, const void* b, void* c) {
   if (p.m <= 0 || p.n <= 0 || p.batch <= 0) return;
+  const double work = 2.0 * double(p.m) * double(p.n) * double(p.k) * double(p.batch);
+  if (work < serial_work && products::multiply_known(p, a, b, c)) return;
   static const bool generates_code = cpu_info().generates_code();
   if (!generates_code) return product_reference(p, a, b, c);
   if (rows_continue(p)) {
@@ -172,7 +174,10 @@ void product_x86(const Product& p, const void* a, const void* b, void* c) {
   }
   const View view = whole_view(p);
   const bool transposed = p.c_row == 1 && p.c_col != 1 && p.m > 1 && p.n > 1;
-  run({p, view, transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)}, p.batch, multiply_of(p));
+  const Batch batch{p, view, transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
+  const Multiply multiply = multiply_of(p);
+  run(batch, p.batch, multiply);
+  if (work < serial_work && multiply == products::multiply_matrices) products::remember(p, batch[0], transposed);
 }
 
 }  // namespace frit::jit

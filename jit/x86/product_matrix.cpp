@@ -1,12 +1,9 @@
 // The matrix driver: blocks of C, K panels and packing around the micro-kernels. Start at multiply_matrices. choose_schedule
-// (product_schedule.cpp) maps a shape to a Schedule; no bit of the result depends on it. Driver walks the blocks. A product for which nothing
-// is packed is a short list of kernel calls: DirectCalls keeps it for the next product of the same shape, since the driver would take a
-// good part of the time of a small one.
+// (product_schedule.cpp) maps a shape to a Schedule; no bit of the result depends on it. Driver walks the blocks, and lists its calls for
+// whoever asks (product_direct.cpp).
 #include <algorithm>
 #include <bit>
-#include <memory>
 #include "jit/x86/product_parts.h"
-#include "runtime/cpu.h"
 
 namespace frit::jit::products {
 namespace {
@@ -15,53 +12,6 @@ constexpr int pack_overhang = 32;                       // bytes that packing ma
 constexpr int64_t pack_rows_at_once = 16;               // of a source whose rows are contiguous: its lines stay in L1
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
-
-// The calls of a product in which nothing is packed, with operands as distances from their beginnings.
-struct DirectCalls {
-  static constexpr int most = 6;
-  struct Call {
-    TileKernel kernel;
-    TileArgs args;
-    int64_t a, b, c;
-  };
-  View shape{};
-  bool zmm = false;
-  int count = 0;  // 0: none, or too many
-  Call calls[most];
-
-  void record(TileKernel kernel, const TileArgs& g, const View& v) {
-    if (count == most) too_many = true;
-    if (!too_many) calls[count++] = {kernel, g, g.a - v.a, g.b - v.b, g.c - v.c};
-  }
-  void run(const View& v) {
-    for (int i = 0; i < count; i++) {
-      Call& call = calls[i];
-      call.args.a = v.a + call.a;
-      call.args.b = v.b + call.b;
-      call.args.c = v.c + call.c;
-      call.kernel(&call.args);
-    }
-  }
-  bool too_many = false;
-};
-
-bool same_shape(const View& x, const View& y) {
-  return x.m == y.m && x.n == y.n && x.k == y.k && x.a_row == y.a_row && x.b_row == y.b_row && x.c_row == y.c_row && x.a_col == y.a_col &&
-         x.b_col == y.b_col && x.c_col == y.c_col && x.storage == y.storage;
-}
-
-constexpr size_t known_shapes = 16;
-
-// Of this thread: looked up by shape, the latest one stays. The array lies on the heap; thread-local memory is scarce in libraries.
-DirectCalls& direct_calls_of(const View& v) {
-  static thread_local DirectCalls* known = nullptr;
-  if (!known) {
-    static thread_local std::unique_ptr<DirectCalls[]> owner(new DirectCalls[known_shapes]);
-    known = owner.get();
-  }
-  const uint64_t mixed = uint64_t(v.m + 3 * v.n + 7 * v.k + 13 * v.b_row) * 0x9e3779b97f4a7c15u;
-  return known[mixed >> 60];
-}
 
 // Rows of a block as runs of equal tiles: full ones, then a tail balanced so that no tile is thin; or all nearly even.
 struct RowTiles {
@@ -116,7 +66,7 @@ class Driver {
   }
   void run();
   bool packs_nothing() const { return direct && s.left != LeftMode::Packed && s.right == RightMode::Rows; }
-  void record_to(DirectCalls* calls) { record = calls; }
+  void list_to(TileCalls* calls) { list = calls; }
 
  private:
   struct Block {  // rows x columns of C for one K panel
@@ -143,7 +93,7 @@ class Driver {
   const PackStrip pack;
   const bool direct;  // the kernels write C itself
   bool keep_right = true;
-  DirectCalls* record = nullptr;
+  TileCalls* list = nullptr;  // the calls are noted there, and not made
   int64_t columns_kept = 0, left_bytes = 0, right_bytes = 0, c_bytes = 0;
   char *left = nullptr, *right = nullptr, *c_block = nullptr;
 };
@@ -247,8 +197,10 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
     g.b = mode == RightMode::Packed ? packed : in_place;
     g.tiles = count;
     const TileKernel kernel = tile_kernel(key);
-    kernel(&g);
-    if (record) record->record(kernel, g, v);
+    if (!list)
+      kernel(&g);
+    else if (list->count++ < list->most)
+      list->calls[list->count - 1] = {kernel, g, g.a - v.a, g.b - v.b, g.c - v.c};
     g.a += count * g.a_step;
     g.c += count * key.rows * g.c_row;
   };
@@ -278,19 +230,15 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
 
 }  // namespace
 
-void multiply_matrices(const View& v) {
-  DirectCalls& calls = direct_calls_of(v);
-  const bool zmm = uses_avx512();
-  if (calls.count && calls.zmm == zmm && same_shape(calls.shape, v)) return calls.run(v);
+void multiply_matrices(const View& v) { Driver(v).run(); }
+
+bool list_calls(const View& v, TileCalls& calls) {
   Driver driver(v);
-  if (!driver.packs_nothing()) return driver.run();
   calls.count = 0;
-  calls.too_many = false;
-  driver.record_to(&calls);
+  if (!driver.packs_nothing()) return false;
+  driver.list_to(&calls);
   driver.run();
-  if (calls.too_many) calls.count = 0;
-  calls.shape = v;
-  calls.zmm = zmm;
+  return calls.count <= calls.most;
 }
 
 }  // namespace frit::jit::products

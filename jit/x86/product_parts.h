@@ -88,6 +88,23 @@ struct Schedule {
 };
 Schedule choose_schedule(const View& v);  // of a product with k >= 1; a pure function of the view, the caches and the instruction set
 
+// The kernel calls of a product for which nothing is packed; the operands as distances from their beginnings.
+struct TileCalls {
+  static constexpr int most = 6;
+  struct Call {
+    TileKernel kernel;
+    TileArgs args;
+    int64_t a, b, c;
+  };
+  int count = 0;  // more than `most`: not all are here
+  Call calls[most];
+};
+bool list_calls(const View& v, TileCalls& calls);  // false: something is packed, or there are too many; nothing is computed
+
+// product_direct.cpp: small products of shapes that this thread has met, without the driver. False: not one of them.
+bool multiply_known(const Product& p, const void* a, const void* b, void* c);
+void remember(const Product& p, const View& v, bool transposed);  // for the next time, where it is of that kind
+
 void multiply_matrices(const View& v);  // by panels; k >= 1; a part of a larger product may have one row or column
 void multiply_vector(const View& v);    // by lanes and chunks; m = 1 or n = 1, k >= 1
 
