@@ -270,6 +270,8 @@ TEST_CASE("every schedule of the matrix driver", "[product]") {
       if (!heavy) check({.dtype = dtype, .m = s[0], .n = s[1], .k = s[2], .a = columns, .b = columns, .c = seed % 2 ? padded : Layout::Stepped}, seed);
       seed++;
     }
+  for (const int64_t m : {2, 7, 16, 30, 47, 64})  // few rows times a matrix whose columns are contiguous
+    for (Dtype dtype : floats) check({.dtype = dtype, .m = m, .n = 211, .k = 300, .b = m % 2 ? columns : Layout::PaddedColumns, .c = m % 3 ? rows : padded}, seed++);
   check({.dtype = Dtype::BFloat16, .m = 150, .n = 9, .k = 70000}, 8);  // packed B is too large to be kept
 }
 
