@@ -95,33 +95,25 @@ Schedule choose_wide_schedule(const View& v) {
   const bool widen = is_half(v.storage);
   const bool left_rows = !widen && v.a_col == 1, right_rows = !widen && v.b_col == 1;
   const double left_bytes = double(size) * double(v.k) * double(v.m), right_bytes = double(size) * double(v.k) * double(v.n);
-  const double work = 2.0 * double(v.m) * double(v.n) * double(v.k);
   const int scale = size / 4;  // blocks are sized in bytes
   const bool columns_in_place = !widen && v.a_row == 1 && (left_bytes <= double(l2 / 4) || v.n <= 4 * lanes || v.m <= few_rows);
   s.left = left_rows ? LeftMode::Rows : columns_in_place ? LeftMode::Columns : LeftMode::Packed;
   choose_wide_tile(v, lanes, s);
   const int64_t most_columns = l2 >= int64_t(3) << 19 ? 768 : 384;  // a panel of them fills half of L2
-  s.block_columns = 384 / scale;
-  s.block_rows = 96 / scale;
+  s.block_columns = most_columns / scale;
+  s.block_rows = s.left == LeftMode::Packed ? 192 / scale : 24;
   if (!right_rows) {
     s.right = RightMode::Packed;
   } else if (v.m <= few_rows && (v.m <= 8 || right_bytes <= double(l2))) {
     s.right = RightMode::Rows;
     s.prefetch = right_bytes > double(l1);
-  } else if (v.m <= 512 && right_bytes <= double(l1) && (v.b_row * size) % 64 == 0) {
-    s.right = RightMode::Rows;
+  } else if (right_bytes <= double(l1)) {
+    s.right = v.m <= 512 && (v.b_row * size) % 64 == 0 ? RightMode::Rows : RightMode::PackOnUse;
+    s.block_rows = 96;
   } else {
     s.right = RightMode::PackOnUse;
     s.prefetch = true;
-  }
-  if (s.left == LeftMode::Packed) {
-    s.block_rows = 192 / scale;
-    s.block_columns = most_columns / scale;
-  } else if (work > 1e9) {
-    s.block_rows = 48;
-    s.block_columns = most_columns / scale;
-  } else if (v.m > few_rows && s.vectors == 4 && right_bytes > double(l1)) {
-    s.rows = 8, s.vectors = 3;
+    if (s.vectors == 4) s.rows = 8, s.vectors = 3;
   }
   return s;
 }
