@@ -1,17 +1,22 @@
-// Matrix products against OpenBLAS, interleaved, on one thread unless told otherwise: medians in GFLOP/s and the ratio of medians for each shape of the
-// performance targets. OpenBLAS is opened at run time (Frit's own figures are printed without it) and chooses its instruction
-// set by itself; run with OPENBLAS_CORETYPE=Haswell in the environment to hold it to AVX2.
-//   product [--half] [--double] [--repetitions N] [--threads N] [M,N,K[ta][tb] ...]
+// Matrix products against the best of OpenBLAS, BLIS, oneDNN and libxsmm, interleaved, on one thread unless told otherwise: medians in
+// GFLOP/s and the ratio to the best peer for each shape of the performance targets (P5). The peers are modules in peers/ beside this program,
+// where they could be built; without them Frit's own figures are printed.
+//   product [--half] [--double] [--repetitions N] [--threads N] [--json FILE] [M,N,K[ta][tb] ...]
 #include <dlfcn.h>
+#include <unistd.h>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
+#include "bench/peers/product/peer.h"
 #include "jit/x86/product.h"
 #include "runtime/launch.h"
 
@@ -32,22 +37,33 @@ const Shape shapes[] = {{4, 4, 4}, {8, 8, 8}, {16, 16, 16}, {32, 32, 32}, {48, 4
   {1, 768, 768}, {768, 1, 768}, {1, 4096, 4096}, {4096, 1, 4096}, {1, 77, 300}, {1, 2500, 77}, {77, 1, 2500}, {1, 768, 768, false, true},
   {768, 1, 768, true, false}, {1, 1001, 999}, {1001, 1, 999}};
 
-using Gemm = void (*)(int, int, int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
-using Gemv = void (*)(int, int, int, int, float, const float*, int, const float*, int, float, float*, int);
 struct Peer {
-  Gemm gemm = nullptr;
-  Gemv gemv = nullptr;
-  std::string name = "none";
-  explicit Peer(int threads) {
-    setenv("OPENBLAS_NUM_THREADS", std::to_string(threads).c_str(), 1);
-    void* library = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (!library) return;
-    gemm = reinterpret_cast<Gemm>(dlsym(library, "cblas_sgemm"));
-    gemv = reinterpret_cast<Gemv>(dlsym(library, "cblas_sgemv"));
-    if (auto config = reinterpret_cast<char* (*)()>(dlsym(library, "openblas_get_config"))) name = config();
-    if (auto core = reinterpret_cast<char* (*)()>(dlsym(library, "openblas_get_corename"))) name += std::string(", running ") + core();
-  }
+  std::string name;
+  decltype(&peer_name) describe;
+  decltype(&peer_prepare) prepare;
+  decltype(&peer_run) run;
+  decltype(&peer_release) release;
 };
+
+// Each module in a scope of its own: OpenBLAS and BLIS define the same names.
+std::vector<Peer> open_peers(int threads) {
+  for (const char* variable : {"OPENBLAS_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS"}) setenv(variable, std::to_string(threads).c_str(), 1);
+  std::vector<Peer> peers;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "peers";
+  for (const char* name : {"openblas", "blis", "onednn", "libxsmm"}) {
+    const auto path = folder / (std::string(name) + ".so");
+    if (!std::filesystem::exists(path)) continue;
+    void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!module) {
+      std::printf("left out: %s\n", dlerror());
+      continue;
+    }
+    const auto find = [&]<class F>(F, const char* symbol) { return reinterpret_cast<F>(dlsym(module, symbol)); };
+    peers.push_back({name, find(&peer_name, "peer_name"), find(&peer_prepare, "peer_prepare"), find(&peer_run, "peer_run"), find(&peer_release, "peer_release")});
+    std::printf("peer: %s, %d thread%s\n", peers.back().describe(threads), threads, threads > 1 ? "s" : "");
+  }
+  return peers;
+}
 
 double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 double time_of(const std::function<void()>& f, int repeat) {
@@ -78,20 +94,33 @@ void fill(char* p, int64_t count, Dtype dtype) {
   });
 }
 
-void call_peer(const Peer& peer, const Shape& s, const float* a, const float* b, float* c) {
-  const int m = int(s.m), n = int(s.n), k = int(s.k), lda = s.transpose_a ? m : k, ldb = s.transpose_b ? k : n;
-  for (int64_t i = 0; i < s.batch; i++, a += s.m * s.k, b += s.k * s.n, c += s.m * s.n) {
-    if (m == 1)
-      peer.gemv(101, s.transpose_b ? 111 : 112, s.transpose_b ? n : k, s.transpose_b ? k : n, 1, b, ldb, a, 1, 0, c, 1);
-    else if (n == 1)
-      peer.gemv(101, s.transpose_a ? 112 : 111, s.transpose_a ? k : m, s.transpose_a ? m : k, 1, a, lda, b, 1, 0, c, 1);
-    else
-      peer.gemm(101, s.transpose_a ? 112 : 111, s.transpose_b ? 112 : 111, m, n, k, 1, a, lda, b, ldb, 0, c, n);
+struct Result {
+  std::string name;
+  bool vector = false, small = false;  // small: below the sizes of the targets
+  double ours = 0;                     // seconds
+  std::vector<std::pair<std::string, double>> peers;
+  double ratio() const {  // of the best peer's time to ours; 0 without one
+    double best = INFINITY;
+    for (const auto& p : peers) best = std::min(best, p.second);
+    return peers.empty() ? 0 : best / ours;
   }
+};
+
+struct Contender {
+  const Peer* peer;
+  std::shared_ptr<void> prepared;
+  std::vector<double> times;
+};
+
+void check(const Result& r, const Contender& t, const float* c, const float* d, int64_t count) {
+  for (int64_t i = 0; i < count; i++)
+    if (!(std::fabs(c[i] - d[i]) <= 1e-3f * (1 + std::fabs(d[i])))) {
+      std::printf("WRONG: %s, %s, element %lld: %g and %g\n", r.name.c_str(), t.peer->name.c_str(), static_cast<long long>(i), c[i], d[i]);
+      std::exit(1);
+    }
 }
 
-// Returns ours : peer's speed, or 0 without a peer.
-double row(const Peer& peer, const Shape& s, Dtype dtype, int repetitions) {
+Result row(const std::vector<Peer>& peers, const Shape& s, Dtype dtype, int repetitions) {
   Operands memory;
   const int64_t size = int64_t(size_of(dtype)), ca = s.m * s.k * s.batch, cb = s.k * s.n * s.batch, cc = s.m * s.n * s.batch;
   char *a = memory.make(size_t(ca * size)), *b = memory.make(size_t(cb * size)), *c = memory.make(size_t(cc * size)), *d = memory.make(size_t(cc * size));
@@ -100,33 +129,63 @@ double row(const Peer& peer, const Shape& s, Dtype dtype, int repetitions) {
   for (int64_t i = 0; i < s.batch; i++) oa.push_back(i * s.m * s.k), ob.push_back(i * s.k * s.n), oc.push_back(i * s.m * s.n);
   const Product p{dtype, s.m, s.n, s.k, s.transpose_a ? 1 : s.k, s.transpose_a ? s.m : 1, s.transpose_b ? 1 : s.n, s.transpose_b ? s.k : 1, s.n, 1,
                   s.batch, oa.data(), ob.data(), oc.data()};
-  const std::function<void()> ours = [&] { jit::product_x86(p, a, b, c); };
-  const bool compare = peer.gemm && dtype == Dtype::Float32;
-  const std::function<void()> theirs = [&] { call_peer(peer, s, reinterpret_cast<float*>(a), reinterpret_cast<float*>(b), reinterpret_cast<float*>(d)); };
-  ours();
-  if (compare) {
-    theirs();
-    for (int64_t i = 0; i < cc; i++) {
-      const float x = reinterpret_cast<float*>(c)[i], y = reinterpret_cast<float*>(d)[i];
-      if (!(std::fabs(x - y) <= 1e-3f * (1 + std::fabs(y)))) std::printf("WRONG: element %lld, %g and %g\n", static_cast<long long>(i), x, y), std::exit(1);
-    }
-  }
-  const double flops = 2.0 * double(s.m) * double(s.n) * double(s.k) * double(s.batch);
-  const int repeat = std::max(1, int(2e-3 / std::max(time_of(ours, 3), 1e-8)));
-  std::vector<double> to, tp;
-  for (int r = 0; r < repetitions; r++) {
-    to.push_back(time_of(ours, repeat));
-    if (compare) tp.push_back(time_of(theirs, repeat));
-  }
-  const double mo = median(to), mp = compare ? median(tp) : 0;
   char name[96];
   std::snprintf(name, sizeof name, "%s %lld,%lld,%lld%s%s%s", dtype_short_name(dtype), static_cast<long long>(s.m), static_cast<long long>(s.n),
                 static_cast<long long>(s.k), s.transpose_a ? " A^T" : "", s.transpose_b ? " B^T" : "", s.batch > 1 ? (" x" + std::to_string(s.batch)).c_str() : "");
-  std::printf("%-28s %9.1f ns  ours %7.1f GFLOP/s", name, mo * 1e9, flops / mo / 1e9);
-  if (compare) std::printf("  openblas %7.1f  ratio %.2f", flops / mp / 1e9, mp / mo);
+  Result result{name, s.m == 1 || s.n == 1, s.m < 32 && s.m == s.n, 0, {}};
+  const std::function<void()> ours = [&] { jit::product_x86(p, a, b, c); };
+  ours();
+  const PeerProduct asked{s.m, s.n, s.k, s.batch, s.transpose_a, s.transpose_b, reinterpret_cast<float*>(a), reinterpret_cast<float*>(b), reinterpret_cast<float*>(d)};
+  std::vector<Contender> against;
+  if (dtype == Dtype::Float32)
+    for (const Peer& peer : peers) {
+      if (void* prepared = peer.prepare(&asked)) against.push_back({&peer, std::shared_ptr<void>(prepared, peer.release), {}});
+    }
+  for (Contender& t : against) {
+    std::memset(d, 255, size_t(cc * size));
+    t.peer->run(t.prepared.get());
+    check(result, t, reinterpret_cast<float*>(c), reinterpret_cast<float*>(d), cc);
+  }
+  const int repeat = std::max(1, int(2e-3 / std::max(time_of(ours, 3), 1e-8)));
+  std::vector<double> times;
+  for (int r = 0; r < repetitions; r++) {
+    times.push_back(time_of(ours, repeat));
+    for (Contender& t : against) t.times.push_back(time_of([&] { t.peer->run(t.prepared.get()); }, repeat));
+  }
+  result.ours = median(times);
+  for (Contender& t : against) result.peers.push_back({t.peer->name, median(t.times)});
+  const double flops = 2.0 * double(s.m) * double(s.n) * double(s.k) * double(s.batch);
+  std::printf("%-24s %9.2f us  ours %6.1f GFLOP/s", name, result.ours * 1e6, flops / result.ours / 1e9);
+  for (const auto& [peer, time] : result.peers) std::printf("  %s %6.1f", peer.c_str(), flops / time / 1e9);
+  if (!against.empty()) std::printf("  ratio %.2f", result.ratio());
   std::printf("\n");
   std::fflush(stdout);
-  return compare ? mp / mo : 0;
+  return result;
+}
+
+struct Summary {
+  double sum = 0, least = INFINITY;
+  int count = 0;
+  std::string worst;
+  void add(const Result& r) {
+    if (r.peers.empty()) return;
+    sum += std::log(r.ratio()), count++;
+    if (r.ratio() < least) least = r.ratio(), worst = r.name;
+  }
+  void print(const char* what) const {
+    if (count) std::printf("%s: geometric mean of %d ratios to the best peer %.3f, least %.2f (%s)\n", what, count, std::exp(sum / count), least, worst.c_str());
+  }
+};
+
+void write_json(const char* path, const std::vector<Result>& results) {
+  std::ofstream out(path);
+  out << "[";
+  for (const Result& r : results) {
+    out << (&r == &results[0] ? "\n" : ",\n") << "{\"name\": \"" << r.name << "\", \"vector\": " << (r.vector ? "true" : "false") << ", \"frit\": " << r.ours;
+    for (const auto& [peer, time] : r.peers) out << ", \"" << peer << "\": " << time;
+    out << "}";
+  }
+  out << "\n]\n";
 }
 
 }  // namespace
@@ -134,6 +193,7 @@ double row(const Peer& peer, const Shape& s, Dtype dtype, int repetitions) {
 int main(int count, char** arguments) {
   std::vector<Dtype> dtypes{Dtype::Float32};
   int repetitions = 15, threads = 1;
+  const char* json = nullptr;
   std::vector<Shape> chosen;
   for (int i = 1; i < count; i++) {
     long long m, n, k;
@@ -145,23 +205,27 @@ int main(int count, char** arguments) {
       repetitions = std::max(1, std::atoi(arguments[++i]));
     } else if (!std::strcmp(arguments[i], "--threads") && i + 1 < count) {
       threads = std::max(1, std::atoi(arguments[++i]));
+    } else if (!std::strcmp(arguments[i], "--json") && i + 1 < count) {
+      json = arguments[++i];
     } else if (std::sscanf(arguments[i], "%lld,%lld,%lld", &m, &n, &k) == 3) {
       chosen.push_back({m, n, k, std::strstr(arguments[i], "ta") != nullptr, std::strstr(arguments[i], "tb") != nullptr});
     } else {
-      std::printf("usage: product [--half] [--double] [--repetitions N] [--threads N] [M,N,K[ta][tb] ...]\n");
+      std::printf("usage: product [--half] [--double] [--repetitions N] [--threads N] [--json FILE] [M,N,K[ta][tb] ...]\n");
       return 2;
     }
   }
   if (chosen.empty()) chosen.assign(std::begin(shapes), std::end(shapes));
   set_num_threads(threads);
-  const Peer peer(threads);
-  std::printf("peer: %s, %d thread%s\n", peer.name.c_str(), threads, threads > 1 ? "s" : "");
-  double product = 0;
-  int compared = 0;
+  const std::vector<Peer> peers = open_peers(threads);
+  std::vector<Result> results;
+  Summary matrices, vectors;
   for (Dtype dtype : dtypes)
     for (const Shape& s : chosen) {
-      const double ratio = row(peer, s, dtype, s.m * s.n * s.k > 1000000000 ? std::min(repetitions, 7) : repetitions);
-      if (ratio > 0) product += std::log(ratio), compared++;
+      results.push_back(row(peers, s, dtype, s.m * s.n * s.k > 1000000000 ? std::min(repetitions, 15) : repetitions));
+      const Result& r = results.back();
+      if (!r.small) (r.vector ? vectors : matrices).add(r);
     }
-  if (compared) std::printf("geometric mean of %d ratios: %.3f\n", compared, std::exp(product / compared));
+  matrices.print("matrices of 32 and more");
+  vectors.print("vectors");
+  if (json) write_json(json, results);
 }

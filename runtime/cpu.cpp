@@ -4,7 +4,9 @@
 #include <sched.h>
 #include <unistd.h>
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include "runtime/settings.h"
 
 namespace frit {
 namespace {
@@ -83,5 +85,18 @@ const CpuInfo& cpu_info() {
   static const CpuInfo* info = new CpuInfo(detect());
   return *info;
 }
+
+namespace {
+std::atomic<int> avx512_used{-1};  // -1: the setting has not been read yet
+}
+
+bool uses_avx512() {
+  const int known = avx512_used.load(std::memory_order_relaxed);
+  if (known >= 0) return known != 0;
+  use_avx512(settings().isa != "avx2");
+  return uses_avx512();
+}
+
+void use_avx512(bool on) { avx512_used.store(on && cpu_info().avx512, std::memory_order_relaxed); }
 
 }  // namespace frit

@@ -15,6 +15,7 @@ namespace frit {
   X(mode, choice, "automatic", "automatic|eager", "automatic: hot traces are compiled; eager: each op runs at its call") \
   X(compile, choice, "background", "background|foreground", "where hot traces are compiled; foreground: the caller waits") \
   X(fast_math, flag, "0", "", "compiled code may round otherwise than eager mode where that is faster")             \
+  X(isa, choice, "best", "best|avx2", "the instruction set of generated code; avx2: no AVX-512 where the processor has it") \
   X(threads, count, "0", "", "threads for one op; 0: all processors that the process may use")                       \
   X(seed, count, "0", "", "seed of the random numbers until manual_seed is called")                                  \
   X(memory_limit, bytes, "0", "", "bytes that tensors may hold from the system; 0: no limit")                        \

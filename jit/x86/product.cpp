@@ -60,10 +60,20 @@ Multiply multiply_of(const Product& p) {
   return f;
 }
 
-// C is computed as its transpose when only that makes its rows contiguous.
-View whole_view(const Product& p) {
+// C is computed as its transpose when only that makes its rows contiguous, and where A has few rows and B's columns are contiguous (x W^T):
+// then B is read in place and A, the smaller one, is packed.
+bool computes_transpose(const Product& p) {
+  if (p.m == 1 || p.n == 1) return false;
+  if (p.c_row == 1 && p.c_col != 1) return true;
+  if (p.b_row != 1 || p.b_col == 1 || p.a_col != 1 || p.c_col != 1 || !is_floating(p.dtype) || is_half(p.dtype)) return false;
+  const int64_t size = int64_t(size_of(p.dtype)), lanes = (uses_avx512() ? 64 : 32) / size;
+  const bool lanes_used = p.m <= lanes || p.m * 4 >= (p.m + lanes - 1) / lanes * lanes * 3;
+  return p.m <= 4 * lanes && lanes_used && p.n >= 2 * p.m && p.n * p.k * size > 64 << 10;
+}
+
+View whole_view(const Product& p, bool transposed) {
   View v{p.dtype, p.m, p.n, p.k, nullptr, nullptr, nullptr, p.a_row, p.a_col, p.b_row, p.b_col, p.c_row, p.c_col};
-  if (p.c_row == 1 && p.c_col != 1 && p.m > 1 && p.n > 1) {
+  if (transposed) {
     std::swap(v.m, v.n);
     v.a_row = p.b_col, v.a_col = p.b_row;
     v.b_row = p.a_col, v.b_col = p.a_row;
@@ -160,6 +170,8 @@ bool rows_continue(const Product& p) {
 
 void product_x86(const Product& p, const void* a, const void* b, void* c) {
   if (p.m <= 0 || p.n <= 0 || p.batch <= 0) return;
+  const double work = 2.0 * double(p.m) * double(p.n) * double(p.k) * double(p.batch);
+  if (work < serial_work && products::multiply_known(p, a, b, c)) return;
   static const bool generates_code = cpu_info().generates_code();
   if (!generates_code) return product_reference(p, a, b, c);
   if (rows_continue(p)) {
@@ -170,9 +182,11 @@ void product_x86(const Product& p, const void* a, const void* b, void* c) {
     one.a_offset = one.c_offset = nullptr;
     return product_x86(one, static_cast<const char*>(a) + p.a_offset[0] * size, b, static_cast<char*>(c) + p.c_offset[0] * size);
   }
-  const View view = whole_view(p);
-  const bool transposed = p.c_row == 1 && p.c_col != 1 && p.m > 1 && p.n > 1;
-  run({p, view, transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)}, p.batch, multiply_of(p));
+  const bool transposed = computes_transpose(p);
+  const Batch batch{p, whole_view(p, transposed), transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
+  const Multiply multiply = multiply_of(p);
+  run(batch, p.batch, multiply);
+  if (work < serial_work && multiply == products::multiply_matrices) products::remember(p, batch[0], transposed);
 }
 
 }  // namespace frit::jit

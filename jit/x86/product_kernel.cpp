@@ -1,10 +1,12 @@
 // Micro-kernels of the matrix product, written with AsmJit's Assembler. Start at TileEmitter::emit. A kernel holds a tile of
 // C in registers, runs down one K panel (one fma chain per element, ascending k, from +0), then stores or adds to C; it
-// walks `tiles` row tiles in one call. Kernels are found in a flat table of atomic pointers and live for ever.
+// walks `tiles` row tiles in one call. Kernels are found in a flat table of atomic pointers and live for ever. With AVX-512 the
+// same code has registers twice as wide and twice as many, and opmasks; each element's chain is the same.
 //
-// Registers: rdi arguments · r13 A of this tile · rax, rbp A of rows 0..2 and 3..5 · r8, rsi A's row and column steps ·
-// r15 B · r10 B's row step · r9 packed strip being written · rcx C · r11 C's row step · r14 tiles left · rdx k left ·
-// r12 bytes to prefetch ahead in B · rbx mask, or next rows to prefetch. The accumulators are the highest ymm registers.
+// Registers: rdi arguments · r13 A of this tile · rax, rbp, r11 A of rows 0, 5 and 10 (Rows) · r8, rsi A's row and column
+// steps (Rows: three row steps) · r15 B · r10 B's row step · r9 packed strip being written · rcx C · r11 C's row step at the end of a tile ·
+// r14 tiles left · rdx k left · r12 bytes to prefetch ahead in B · rbx mask, or next rows to prefetch · k1 mask (AVX-512). The
+// accumulators are the highest vector registers.
 #include <asmjit/x86.h>
 #include <atomic>
 #include <mutex>
@@ -18,13 +20,13 @@
 namespace frit::jit::products {
 
 alignas(64) const int32_t mask_words[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+const int32_t mask_bits[16] = {0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, 4095, 8191, 16383, 32767};
 
 namespace {
 using namespace asmjit::x86;
 using asmjit::Label;
 
 constexpr int unroll = 4;
-constexpr int register_bytes = 32;
 
 class TileEmitter {
  public:
@@ -32,22 +34,34 @@ class TileEmitter {
       : a(assembler),
         q(key),
         size(key.wide ? 8 : 4),
-        first_accumulator(16 - key.rows * key.vectors),
+        register_bytes(key.zmm ? 64 : 32),
+        registers(key.zmm ? 32 : 16),
+        first_accumulator(registers - key.rows * key.vectors),
         row_bytes(key.vectors * register_bytes),
         prefetch_next(key.prefetch && key.right == RightMode::Packed) {}
   void emit();
 
  private:
-  Ymm accumulator(int row, int vector) const { return ymm(first_accumulator + row * q.vectors + vector); }
-  void broadcast(Ymm d, const Mem& m) { q.wide ? a.vbroadcastsd(d, m) : a.vbroadcastss(d, m); }
-  void fma(Ymm sum, Ymm x, Ymm y) { q.wide ? a.vfmadd231pd(sum, x, y) : a.vfmadd231ps(sum, x, y); }
+  using Reg = asmjit::x86::Vec;
+  using InstId = asmjit::InstId;
+  Reg vector(int i) const { return q.zmm ? Reg(zmm(uint32_t(i))) : Reg(ymm(uint32_t(i))); }
+  Reg accumulator(int row, int column) const { return vector(first_accumulator + row * q.vectors + column); }
+  InstId of_type(InstId narrow, InstId wide) const { return q.wide ? wide : narrow; }
+  void broadcast(const Reg& d, const Mem& m) { a.emit(of_type(Inst::kIdVbroadcastss, Inst::kIdVbroadcastsd), d, m); }
   template <class X>
-  void add(Ymm d, Ymm x, const X& y) { q.wide ? a.vaddpd(d, x, y) : a.vaddps(d, x, y); }
+  void fma(const Reg& sum, const Reg& x, const X& y) { a.emit(of_type(Inst::kIdVfmadd231ps, Inst::kIdVfmadd231pd), sum, x, y); }
+  template <class X>
+  void add(const Reg& d, const Reg& x, const X& y) { a.emit(of_type(Inst::kIdVaddps, Inst::kIdVaddpd), d, x, y); }
+  template <class To, class From>
+  void move(const To& to, const From& from) { a.emit(Inst::kIdVmovups, to, from); }
+  void move_part(const Reg& d, const Mem& m, const Gp& mask);
+  Mem every_lane(const Mem& m) const { return q.wide ? m._1to8() : m._1to16(); }
   Mem argument(size_t offset) const { return ptr(rdi, int32_t(offset)); }
+  bool partial(int column) const { return q.masked && column == q.vectors - 1; }
   void load_arguments();
   void start_tile();
-  void load_left(Ymm d, int step, int row);
-  void load_right(Ymm d, int step, int vector);
+  Mem left_at(int step, int row) const;
+  void load_right(const Reg& d, int step, int column);
   void one_step(int step);
   void advance(int steps);
   void panel();
@@ -55,7 +69,7 @@ class TileEmitter {
 
   Assembler& a;
   const TileKey q;
-  const int size, first_accumulator, row_bytes;
+  const int size, register_bytes, registers, first_accumulator, row_bytes;
   const bool prefetch_next;
 };
 
@@ -64,20 +78,35 @@ void TileEmitter::load_arguments() {
   a.mov(rcx, argument(offsetof(TileArgs, c)));
   a.mov(r14, argument(offsetof(TileArgs, tiles)));
   a.mov(r8, argument(offsetof(TileArgs, a_row)));
-  a.mov(rsi, argument(offsetof(TileArgs, a_col)));
+  if (q.left == LeftMode::Rows)
+    a.lea(rsi, ptr(r8, r8, 1));
+  else
+    a.mov(rsi, argument(offsetof(TileArgs, a_col)));
   a.mov(r10, argument(offsetof(TileArgs, b_row)));
-  a.mov(r11, argument(offsetof(TileArgs, c_row)));
   if (q.prefetch && !prefetch_next) a.imul(r12, r10, prefetch_rows);
   if (prefetch_next) a.mov(rbx, argument(offsetof(TileArgs, next)));
-  if (q.masked && q.right != RightMode::Packed) a.mov(rbx, argument(offsetof(TileArgs, mask)));
+  if (!q.masked) return;
+  if (q.zmm) {
+    a.mov(rdx, argument(offsetof(TileArgs, mask)));
+    a.kmovw(k1, ptr(rdx));
+  } else if (q.right != RightMode::Packed) {
+    a.mov(rbx, argument(offsetof(TileArgs, mask)));
+  }
 }
 
 void TileEmitter::start_tile() {
-  for (int i = first_accumulator; i < 16; i++) a.vxorps(ymm(i), ymm(i), ymm(i));
+  for (int i = first_accumulator; i < registers; i++) {
+    const Reg r = vector(i);
+    q.zmm ? a.emit(Inst::kIdVpxord, r, r, r) : a.emit(Inst::kIdVxorps, r, r, r);
+  }
   a.mov(rax, r13);
-  if (q.left == LeftMode::Rows && q.rows > 3) {
+  if (q.left == LeftMode::Rows && q.rows > 5) {
     a.lea(rbp, ptr(rax, r8, 1));
-    a.add(rbp, r8);
+    a.add(rbp, rsi);
+    if (q.rows > 10) {
+      a.lea(r11, ptr(rbp, r8, 1));
+      a.add(r11, rsi);
+    }
   }
   a.mov(r15, argument(offsetof(TileArgs, b)));
   if (q.right == RightMode::PackOnUse) a.mov(r9, argument(offsetof(TileArgs, packed)));
@@ -85,47 +114,60 @@ void TileEmitter::start_tile() {
   a.mov(rdx, rcx);
   for (int i = 0; i < q.rows; i++) {
     for (int line = 0; line < row_bytes; line += 64) a.prefetcht0(ptr(rdx, line));
-    a.add(rdx, r11);
+    a.add(rdx, argument(offsetof(TileArgs, c_row)));
   }
 }
 
-void TileEmitter::load_left(Ymm d, int step, int row) {
-  if (q.left == LeftMode::Packed) return broadcast(d, ptr(rax, (step * q.rows + row) * size));
-  if (q.left == LeftMode::Columns) return broadcast(d, ptr(rax, row * size));
-  const Gp base = row < 3 ? rax : rbp;
-  if (row % 3 == 0) return broadcast(d, ptr(base, step * size));
-  broadcast(d, ptr(base, r8, row % 3 - 1, step * size));
+Mem TileEmitter::left_at(int step, int row) const {
+  if (q.left == LeftMode::Packed) return ptr(rax, (step * q.rows + row) * size);
+  if (q.left == LeftMode::Columns) return ptr(rax, row * size);
+  const Gp base = row < 5 ? rax : row < 10 ? rbp : r11;
+  switch (row % 5) {
+    case 0: return ptr(base, step * size);
+    case 3: return ptr(base, rsi, 0, step * size);
+    default: return ptr(base, r8, uint32_t(row % 5 == 1 ? 0 : row % 5 / 2), step * size);
+  }
 }
 
-void TileEmitter::load_right(Ymm d, int step, int vector) {
-  const int packed_offset = step * row_bytes + vector * register_bytes;
-  if (q.right == RightMode::Packed) return (void)a.vmovaps(d, ptr(r15, packed_offset));
-  if (q.masked && vector == q.vectors - 1) {  // the mask goes through the destination: no register is held for it
-    a.vmovups(d, ptr(rbx));
-    a.vmaskmovps(d, d, ptr(r15, vector * register_bytes));
-  } else {
-    a.vmovups(d, ptr(r15, vector * register_bytes));
+// With AVX2 the mask goes through the destination: no register is held for it.
+void TileEmitter::move_part(const Reg& d, const Mem& m, const Gp& mask) {
+  if (q.zmm) {
+    a.k(k1).z().emit(of_type(Inst::kIdVmovups, Inst::kIdVmovupd), d, m);
+    return;
   }
-  if (q.right == RightMode::PackOnUse) a.vmovaps(ptr(r9, packed_offset), d);
+  move(d, ptr(mask));
+  a.emit(Inst::kIdVmaskmovps, d, d, m);
+}
+
+void TileEmitter::load_right(const Reg& d, int step, int column) {
+  const int packed_offset = step * row_bytes + column * register_bytes;
+  if (q.right == RightMode::Packed) return move(d, ptr(r15, packed_offset));
+  const Mem place = ptr(r15, column * register_bytes);
+  partial(column) ? move_part(d, place, rbx) : move(d, place);
+  if (q.right == RightMode::PackOnUse) move(ptr(r9, packed_offset), d);
 }
 
 // The side with fewer operands is held in registers, the other passes through.
 void TileEmitter::one_step(int step) {
   if (q.rows < q.vectors) {
-    for (int i = 0; i < q.rows; i++) load_left(ymm(i), step, i);
+    for (int i = 0; i < q.rows; i++) broadcast(vector(i), left_at(step, i));
     const int free = first_accumulator - q.rows;
     for (int v = 0; v < q.vectors; v++) {
-      const Ymm b = ymm(q.rows + v % free);
+      const Reg b = vector(q.rows + v % free);
       load_right(b, step, v);
-      for (int i = 0; i < q.rows; i++) fma(accumulator(i, v), b, ymm(i));
+      for (int i = 0; i < q.rows; i++) fma(accumulator(i, v), b, vector(i));
     }
   } else {
-    for (int v = 0; v < q.vectors; v++) load_right(ymm(v), step, v);
+    for (int v = 0; v < q.vectors; v++) load_right(vector(v), step, v);
     const int free = first_accumulator - q.vectors;
     for (int i = 0; i < q.rows; i++) {
-      const Ymm x = ymm(q.vectors + i % free);
-      load_left(x, step, i);
-      for (int v = 0; v < q.vectors; v++) fma(accumulator(i, v), ymm(v), x);
+      if (q.zmm && q.vectors == 1) {
+        fma(accumulator(i, 0), vector(0), every_lane(left_at(step, i)));
+        continue;
+      }
+      const Reg x = vector(q.vectors + i % free);
+      broadcast(x, left_at(step, i));
+      for (int v = 0; v < q.vectors; v++) fma(accumulator(i, v), vector(v), x);
     }
   }
   if (q.right != RightMode::Packed) {
@@ -138,8 +180,11 @@ void TileEmitter::one_step(int step) {
 
 void TileEmitter::advance(int steps) {
   if (q.left == LeftMode::Packed) a.add(rax, steps * q.rows * size);
-  if (q.left == LeftMode::Rows) a.add(rax, steps * size);
-  if (q.left == LeftMode::Rows && q.rows > 3) a.add(rbp, steps * size);
+  if (q.left == LeftMode::Rows) {
+    a.add(rax, steps * size);
+    if (q.rows > 5) a.add(rbp, steps * size);
+    if (q.rows > 10) a.add(r11, steps * size);
+  }
   if (q.right == RightMode::Packed) a.add(r15, steps * row_bytes);
   if (q.right == RightMode::PackOnUse) a.add(r9, steps * row_bytes);
 }
@@ -171,26 +216,31 @@ void TileEmitter::panel() {
 }
 
 void TileEmitter::finish_tile() {
-  const Ymm mask = ymm(0), old = ymm(1);  // operands are no longer needed
-  if (q.masked) {
+  const Reg mask = vector(0), old = vector(1);  // operands are no longer needed
+  if (q.masked && !q.zmm) {
     a.mov(rdx, argument(offsetof(TileArgs, mask)));
-    a.vmovups(mask, ptr(rdx));
+    move(mask, ptr(rdx));
   }
+  a.mov(r11, argument(offsetof(TileArgs, c_row)));
   for (int i = 0; i < q.rows; i++) {
     for (int v = 0; v < q.vectors; v++) {
-      const Ymm x = accumulator(i, v);
+      const Reg x = accumulator(i, v);
       const Mem place = ptr(rcx, v * register_bytes);
-      const bool part = q.masked && v == q.vectors - 1;
-      if (q.accumulate && part) {
-        a.vmaskmovps(old, mask, place);
+      if (q.accumulate && partial(v)) {
+        if (q.zmm)
+          move_part(old, place, rdx);
+        else
+          a.emit(Inst::kIdVmaskmovps, old, mask, place);
         add(x, old, x);
       } else if (q.accumulate) {
         add(x, x, place);
       }
-      if (part)
-        a.vmaskmovps(place, mask, x);
+      if (!partial(v))
+        move(place, x);
+      else if (q.zmm)
+        a.k(k1).emit(of_type(Inst::kIdVmovups, Inst::kIdVmovupd), place, x);
       else
-        a.vmovups(place, x);
+        a.emit(Inst::kIdVmaskmovps, place, mask, x);
     }
     a.add(rcx, r11);
   }
@@ -216,20 +266,20 @@ void TileEmitter::emit() {
 std::string kernel_name(const TileKey& q) {
   static const char* const left[] = {"packed", "rows", "columns"};
   static const char* const right[] = {"packed", "rows", "packonuse"};
-  return std::string("product_") + (q.wide ? "f64_" : "f32_") + std::to_string(q.rows) + "x" + std::to_string(q.vectors * (q.wide ? 4 : 8)) +
-         "_" + left[int(q.left)] + "_" + right[int(q.right)] + (q.accumulate ? "_add" : "") + (q.masked ? "_masked" : "") +
+  return std::string("product_") + (q.wide ? "f64_" : "f32_") + (q.zmm ? "avx512_" : "") + std::to_string(q.rows) + "x" +
+         std::to_string(q.vectors * (q.zmm ? 64 : 32) / (q.wide ? 8 : 4)) + "_" + left[int(q.left)] + "_" + right[int(q.right)] + (q.accumulate ? "_add" : "") + (q.masked ? "_masked" : "") +
          (q.prefetch ? "_prefetch" : "");
 }
 
 size_t table_index(const TileKey& q) {
-  size_t i = size_t(q.wide);
+  size_t i = size_t(q.wide) * 2 + size_t(q.zmm);
   i = i * (max_tile_rows + 1) + size_t(q.rows);
   i = i * (max_tile_vectors + 1) + size_t(q.vectors);
   i = i * 3 + size_t(q.left);
   i = i * 3 + size_t(q.right);
   return ((i * 2 + q.accumulate) * 2 + q.masked) * 2 + q.prefetch;
 }
-constexpr size_t table_size = 2 * (max_tile_rows + 1) * (max_tile_vectors + 1) * 3 * 3 * 8;
+constexpr size_t table_size = 4 * (max_tile_rows + 1) * (max_tile_vectors + 1) * 3 * 3 * 8;
 std::atomic<TileKernel> table[table_size];
 
 struct ErrorThrower : asmjit::ErrorHandler {

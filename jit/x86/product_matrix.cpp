@@ -1,83 +1,19 @@
 // The matrix driver: blocks of C, K panels and packing around the micro-kernels. Start at multiply_matrices. choose_schedule
-// maps a shape to a Schedule; no bit of the result depends on it. Driver walks the blocks.
+// (product_schedule.cpp) maps a shape to a Schedule; no bit of the result depends on it. Driver walks the blocks, and lists its calls for
+// whoever asks (product_direct.cpp).
 #include <algorithm>
+#include <bit>
 #include "jit/x86/product_parts.h"
 
 namespace frit::jit::products {
 namespace {
 
-constexpr int register_bytes = 32;
-constexpr int64_t kept_right_bytes = int64_t(8) << 20;  // all K panels of a block's B are kept packed up to this size
+constexpr int pack_overhang = 32;                       // bytes that packing may write past a strip
 constexpr int64_t pack_rows_at_once = 16;               // of a source whose rows are contiguous: its lines stay in L1
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
-struct Schedule {
-  int rows = 6, vectors = 2;  // of a tile
-  LeftMode left = LeftMode::Rows;
-  RightMode right = RightMode::PackOnUse;
-  bool prefetch = false;
-  bool all_panels = false;  // a block of C is finished before the next; otherwise a panel is
-  int64_t block_rows = 96, block_columns = 768;  // columns: whole strips of every tile
-};
-
-void choose_tile(const View& v, int64_t lanes, Schedule& s) {
-  const bool narrow = v.n <= 24 * lanes && uint32_t(v.n) % uint32_t(3 * lanes) == 0;  // 64-bit division is slow
-  const bool short_and_small = v.m > 8 && v.m <= 64 && v.m % 4 == 0 && v.m % 6 != 0 && (v.n & (2 * lanes - 1)) == 0 && v.k <= 128;
-  if (v.m <= 2)
-    s.rows = 2, s.vectors = 6;
-  else if (v.m == 3)
-    s.rows = 3, s.vectors = 4;
-  else if (short_and_small)
-    s.rows = 4, s.vectors = 2;
-  else if (v.m <= 8 || narrow)
-    s.rows = 4, s.vectors = 3;
-}
-
-// The measured rules: A is read in place when its rows are contiguous; B is stored packed by the first row tile that reads it, and
-// is not packed at all when it is small or used a few times only.
-Schedule choose_schedule(const View& v) {
-  Schedule s;
-  const int size = v.compute_size();
-  const int64_t lanes = register_bytes / size;
-  choose_tile(v, lanes, s);
-  const bool widen = is_half(v.storage);
-  const bool left_rows = !widen && v.a_col == 1, right_rows = !widen && v.b_col == 1;
-  const double right_bytes = double(size) * double(v.k) * double(v.n), work = 2.0 * double(v.m) * double(v.n) * double(v.k);
-  const int scale = size / 4;  // blocks are sized in bytes
-  if (!left_rows) {
-    const bool small = !widen && v.a_row == 1 && v.m * v.k <= 4096 / scale;
-    s.left = small ? LeftMode::Columns : LeftMode::Packed;
-    s.block_rows = 144 / scale;
-  }
-  s.block_columns = 768 / scale;
-  if (!right_rows) {
-    s.right = RightMode::Packed;
-    s.block_rows = 144 / scale;
-  } else if (v.m <= 12) {
-    s.right = RightMode::Rows;
-    s.prefetch = v.m <= 2;
-    s.block_rows = 48;
-  } else if (right_bytes <= 72 << 10) {
-    s.right = v.m > 512 ? RightMode::PackOnUse : RightMode::Rows;
-  } else if (v.m <= 48 && right_bytes > 4 << 20) {  // B streams through: short blocks of columns
-    s.rows = 6, s.vectors = 2;
-    s.prefetch = true;
-    s.block_columns = 384 / scale;
-    s.block_rows = 240;
-  } else {
-    s.prefetch = true;
-    if (work > 1e9 && left_rows) {
-      s.rows = 4, s.vectors = 3;
-      s.block_rows = 48;
-      s.block_columns = 384 / scale;
-      s.all_panels = double(s.block_columns) * double(v.k) * size <= double(kept_right_bytes);
-    }
-  }
-  return s;
-}
-
-// Rows of a block as runs of equal tiles: full ones, then a tail balanced so that no tile is thin.
+// Rows of a block as runs of equal tiles: full ones, then a tail balanced so that no tile is thin; or all nearly even.
 struct RowTiles {
   struct Run {
     int rows;
@@ -87,7 +23,12 @@ struct RowTiles {
   void put(int64_t rows, int64_t count) {
     if (rows > 0 && count > 0) run[runs++] = {int(rows), count};
   }
-  RowTiles(int64_t m, int full) {
+  RowTiles(int64_t m, int full, bool even) {
+    if (even) {
+      const int64_t tiles = (uint32_t(m) + uint32_t(full) - 1) / uint32_t(full), rows = uint32_t(m) / uint32_t(tiles), more = m - rows * tiles;
+      put(rows + 1, more), put(rows, tiles - more);
+      return;
+    }
     const int64_t q = uint32_t(m) / uint32_t(full), r = m - q * full;  // a block has few rows
     if (r == 0) {
       put(full, q);
@@ -110,20 +51,22 @@ class Driver {
         s(choose_schedule(view)),
         size(view.compute_size()),
         storage_size(int64_t(size_of(view.storage))),
-        lanes(register_bytes / size),
+        lanes(s.register_bytes / size),
         strip(s.vectors * lanes),
         pack(pack_strip(view.storage)),
         direct(view.c_col == 1 && !is_half(view.storage)) {
-    if (direct && s.left != LeftMode::Packed && s.right == RightMode::Rows) return;  // nothing is packed
+    if (packs_nothing()) return;
     const int64_t panels = (v.k + panel_depth - 1) / panel_depth, depth = std::min(v.k, panel_depth);
     columns_kept = std::min(s.block_columns, round_up(view.n, strip));
     if (!direct) s.all_panels = true;
     keep_right = !s.all_panels || panels * depth * columns_kept * size <= kept_right_bytes;
-    if (s.left == LeftMode::Packed) left_bytes = round_up(std::min(s.block_rows, v.m) * (depth * size + register_bytes) + register_bytes, 64);
+    if (s.left == LeftMode::Packed) left_bytes = round_up(std::min(s.block_rows, v.m) * (depth * size + pack_overhang) + pack_overhang, 64);
     if (s.right != RightMode::Rows) right_bytes = round_up(columns_kept * depth * size * (s.all_panels && keep_right ? panels : 1), 64) + 64;
     if (!direct) c_bytes = std::min(s.block_rows, v.m) * columns_kept * size;
   }
   void run();
+  bool packs_nothing() const { return direct && s.left != LeftMode::Packed && s.right == RightMode::Rows; }
+  void list_to(TileCalls* calls) { list = calls; }
 
  private:
   struct Block {  // rows x columns of C for one K panel
@@ -150,6 +93,7 @@ class Driver {
   const PackStrip pack;
   const bool direct;  // the kernels write C itself
   bool keep_right = true;
+  TileCalls* list = nullptr;  // the calls are noted there, and not made
   int64_t columns_kept = 0, left_bytes = 0, right_bytes = 0, c_bytes = 0;
   char *left = nullptr, *right = nullptr, *c_block = nullptr;
 };
@@ -214,14 +158,14 @@ void Driver::pack_left(const Block& b, const RowTiles& tiles) {
       const int rows = tiles.run[t].rows;
       for (int64_t n = 0; n < tiles.run[t].count; n++, i += rows) {
         pack(out + k * rows * size, left_at(i, b.depth_from + k), v.a_col, v.a_row, std::min(rows_at_once, b.depth - k), rows, rows);
-        out += rows * b.depth * size + register_bytes;
+        out += rows * b.depth * size + pack_overhang;
       }
     }
   }
 }
 
 void Driver::block(const Block& b) {
-  const RowTiles tiles(b.rows, s.rows);
+  const RowTiles tiles(b.rows, s.rows, s.register_bytes == 64);
   if (s.left == LeftMode::Packed) pack_left(b, tiles);
   TileArgs g{};
   g.k = b.depth;
@@ -240,9 +184,9 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
   const char* const in_place = right_at(b.depth_from, b.column + j);
   char* const packed = s.right == RightMode::Rows ? nullptr : b.right + j * b.depth * size;
   const int64_t tail = width & (lanes - 1);
-  const int vectors = int((width + lanes - 1) >> (size == 8 ? 2 : 3));
-  TileKey key{size == 8, 1, vectors, s.left, s.right, b.depth_from > 0, tail != 0, false};
-  g.mask = tail_mask(tail, size);
+  const int vectors = int((width + lanes - 1) >> std::countr_zero(uint64_t(lanes)));
+  TileKey key{size == 8, s.register_bytes == 64, 1, vectors, s.left, s.right, b.depth_from > 0, tail != 0, false};
+  g.mask = s.register_bytes == 64 ? mask_bits + tail : tail_mask(tail, size);
   g.c = b.c + j * size;
   g.a = s.left == LeftMode::Packed ? left : left_at(b.row, b.depth_from);
   g.packed = packed;
@@ -252,7 +196,11 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
     key.prefetch = prefetch;
     g.b = mode == RightMode::Packed ? packed : in_place;
     g.tiles = count;
-    tile_kernel(key)(&g);
+    const TileKernel kernel = tile_kernel(key);
+    if (!list)
+      kernel(&g);
+    else if (list->count++ < list->most)
+      list->calls[list->count - 1] = {kernel, g, g.a - v.a, g.b - v.b, g.c - v.c};
     g.a += count * g.a_step;
     g.c += count * key.rows * g.c_row;
   };
@@ -261,7 +209,7 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
   for (int t = 0; t < tiles.runs; t++) {
     int64_t left_over = tiles.run[t].count;
     key.rows = tiles.run[t].rows;
-    g.a_step = s.left == LeftMode::Packed ? key.rows * b.depth * size + register_bytes : key.rows * g.a_row;
+    g.a_step = s.left == LeftMode::Packed ? key.rows * b.depth * size + pack_overhang : key.rows * g.a_row;
     if (first) {
       call(RightMode::PackOnUse, s.prefetch, 1);
       first = false;
@@ -283,5 +231,14 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
 }  // namespace
 
 void multiply_matrices(const View& v) { Driver(v).run(); }
+
+bool list_calls(const View& v, TileCalls& calls) {
+  Driver driver(v);
+  calls.count = 0;
+  if (!driver.packs_nothing()) return false;
+  driver.list_to(&calls);
+  driver.run();
+  return calls.count <= calls.most;
+}
 
 }  // namespace frit::jit::products

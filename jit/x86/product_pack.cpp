@@ -2,6 +2,7 @@
 // pack_strip: three ways, by which side of the source is contiguous.
 #include "jit/x86/product_simd.h"
 #include <algorithm>
+#include "runtime/cpu.h"
 
 namespace frit::jit::products {
 namespace {
@@ -30,31 +31,67 @@ FRIT_INLINE_AVX2 void load_square(Register<Wide<S>> (&r)[lanes<Wide<S>>], const 
   transpose(r);
 }
 
+// Whole registers a row: squares in any order.
+template <class S>
+FRIT_AVX2 void pack_squares(Wide<S>* out, const S* from, int64_t step_j, int64_t depth, int64_t width, int64_t stride) {
+  using T = Wide<S>;
+  constexpr int L = lanes<T>;
+  for (int64_t j = 0; j < width; j += L)
+    for (int64_t k = 0; k < depth; k += L) {
+      Register<T> r[L];
+      load_square(r, from + j * step_j + k, step_j, width - j, depth - k);
+      const int64_t count = std::min<int64_t>(L, depth - k);
+      for (int64_t i = 0; i < count; i++) store(out + (k + i) * stride + j, r[i]);
+    }
+}
+
+// A square of 16. Quarters of lines are put together while they are loaded, so that only transposing 4 x 4 within the quarters
+// remains for the one port that shuffles.
+FRIT_AVX512 void pack_square_of_16(float* out, const float* from, int64_t step_j, int64_t stride) {
+#pragma GCC unroll 4
+  for (int q = 0; q < 4; q++) {
+    __m512 t[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+      const float* p = from + i * step_j + 4 * q;
+      t[i] = _mm512_castps128_ps512(_mm_loadu_ps(p));
+      t[i] = _mm512_insertf32x4(t[i], _mm_loadu_ps(p + 4 * step_j), 1);
+      t[i] = _mm512_insertf32x4(t[i], _mm_loadu_ps(p + 8 * step_j), 2);
+      t[i] = _mm512_insertf32x4(t[i], _mm_loadu_ps(p + 12 * step_j), 3);
+    }
+    const __m512d a = _mm512_castps_pd(_mm512_unpacklo_ps(t[0], t[1])), b = _mm512_castps_pd(_mm512_unpackhi_ps(t[0], t[1]));
+    const __m512d c = _mm512_castps_pd(_mm512_unpacklo_ps(t[2], t[3])), d = _mm512_castps_pd(_mm512_unpackhi_ps(t[2], t[3]));
+    const __m512d rows[4] = {_mm512_unpacklo_pd(a, c), _mm512_unpackhi_pd(a, c), _mm512_unpacklo_pd(b, d), _mm512_unpackhi_pd(b, d)};
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) _mm512_storeu_ps(out + (4 * q + i) * stride, _mm512_castpd_ps(rows[i]));
+  }
+}
+
+void pack_large_squares(float* out, const float* from, int64_t step_j, int64_t depth, int64_t width, int64_t stride) {
+  const int64_t whole = width & -16, deep = depth & -16;
+  for (int64_t j = 0; j < whole; j += 16)
+    for (int64_t k = 0; k < deep; k += 16) pack_square_of_16(out + k * stride + j, from + j * step_j + k, step_j, stride);
+  if (deep < depth) pack_squares(out + deep * stride, from + deep, step_j, depth - deep, whole, stride);
+  if (whole < width) pack_squares(out + whole, from + whole * step_j, step_j, depth, width - whole, stride);
+}
+
 // Columns of the strip are contiguous in the source.
 template <class S>
 FRIT_AVX2 void pack_columns(Wide<S>* out, const S* from, int64_t step_j, int64_t depth, int64_t width, int64_t stride) {
   using T = Wide<S>;
   constexpr int L = lanes<T>;
-  if (stride % L == 0 || stride < L) {
-    for (int64_t j = 0; j < width; j += L)
-      for (int64_t k = 0; k < depth; k += L) {
-        Register<T> r[L];
-        load_square(r, from + j * step_j + k, step_j, width - j, depth - k);
-        const int64_t count = std::min<int64_t>(L, depth - k);
-        for (int64_t i = 0; i < count; i++) store(out + (k + i) * stride + j, r[i]);
-      }
-    return;
-  }
-  // Two registers a row, the second hanging over: whole rows must be written in order. Only tiles of 5 or 6 doubles come here.
+  if constexpr (std::is_same_v<S, float>)
+    if (width >= 16 && stride % L == 0 && uses_avx512()) return pack_large_squares(out, from, step_j, depth, width, stride);
+  if (stride % L == 0 || stride < L) return pack_squares(out, from, step_j, depth, width, stride);
+  // The last of a row's registers hangs over: whole rows must be written in order.
+  constexpr int most = (max_tile_rows + L - 1) / L;
+  const int registers = int((width + L - 1) / L);
   for (int64_t k = 0; k < depth; k += L) {
-    Register<T> r[L], s[L];
-    load_square(r, from + k, step_j, width, depth - k);
-    load_square(s, from + L * step_j + k, step_j, width - L, depth - k);
+    Register<T> r[most][L];
+    for (int g = 0; g < registers; g++) load_square(r[g], from + g * L * step_j + k, step_j, width - g * L, depth - k);
     const int64_t count = std::min<int64_t>(L, depth - k);
-    for (int64_t i = 0; i < count; i++) {
-      store(out + (k + i) * stride, r[i]);
-      store(out + (k + i) * stride + L, s[i]);
-    }
+    for (int64_t i = 0; i < count; i++)
+      for (int g = 0; g < registers; g++) store(out + (k + i) * stride + g * L, r[g][i]);
   }
 }
 
@@ -102,8 +139,28 @@ FRIT_AVX2 void store_half(S* c, int64_t c_row, int64_t c_col, const float* from,
     }
 }
 
+// C's columns are contiguous: squares are transposed.
+template <class T>
+FRIT_AVX2 void store_columns(T* c, int64_t c_col, const T* from, int64_t from_row, int64_t rows, int64_t columns) {
+  constexpr int L = lanes<T>;
+  for (int64_t i = 0; i < rows; i += L)
+    for (int64_t j = 0; j < columns; j += L) {
+      const int64_t high = std::min<int64_t>(L, rows - i), wide = std::min<int64_t>(L, columns - j);
+      Register<T> r[L];
+      load_square(r, from + i * from_row + j, from_row, high, wide);
+      for (int64_t l = 0; l < wide; l++) {
+        T* const to = c + i + (j + l) * c_col;
+        if (high == L)
+          store(to, r[l]);
+        else
+          store_part(to, r[l], high);
+      }
+    }
+}
+
 template <class T>
 void store_wide(T* c, int64_t c_row, int64_t c_col, const T* from, int64_t from_row, int64_t rows, int64_t columns) {
+  if (c_row == 1) return store_columns(c, c_col, from, from_row, rows, columns);
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = 0; j < columns; j++) c[i * c_row + j * c_col] = from[i * from_row + j];
 }

@@ -10,7 +10,7 @@ namespace frit::jit::products {
 constexpr int64_t panel_depth = 256;   // K panels and chunks are part of the result's definition (tracer/product.h),
 constexpr int64_t chunk_depth = 1024;  // everything else here is schedule
 
-// ---- micro-kernels: one or more tiles of C, `rows` x (`vectors` registers of 8 floats or 4 doubles) ---------------------
+// ---- micro-kernels: one or more tiles of C, `rows` x (`vectors` registers of 8 floats or 4 doubles, 16 or 8 with AVX-512)-----------------
 enum class LeftMode : uint8_t { Packed, Rows, Columns };     // [k][rows] · in place, k contiguous · in place, rows contiguous
 enum class RightMode : uint8_t { Packed, Rows, PackOnUse };  // [k][strip] · in place · in place, stored packed while used
 struct TileArgs {  // strides in bytes
@@ -21,11 +21,12 @@ struct TileArgs {  // strides in bytes
   const char* next;  // rows to prefetch while a packed strip is used
   int64_t k, a_row, a_col, b_row, c_row;
   int64_t tiles, a_step;  // row tiles done in one call, one below the other in C
-  const int32_t* mask;    // of the last vector, see tail_mask
+  const int32_t* mask;    // of the last vector, see tail_mask and mask_bits
 };
 using TileKernel = void (*)(const TileArgs*);
 struct TileKey {
   bool wide = false;  // float64
+  bool zmm = false;   // AVX-512
   int rows = 1, vectors = 1;
   LeftMode left = LeftMode::Packed;
   RightMode right = RightMode::Packed;
@@ -33,12 +34,13 @@ struct TileKey {
   bool masked = false;      // the last vector is partly outside of C
   bool prefetch = false;
 };
-constexpr int max_tile_rows = 6, max_tile_vectors = 6;
+constexpr int max_tile_rows = 14, max_tile_vectors = 6;
 constexpr int prefetch_rows = 8;
 TileKernel tile_kernel(const TileKey& key);  // lock-free after the first use of a key
 
 // Mask of the first `count` elements of a register, count >= 0; size is 4 or 8 bytes.
 extern const int32_t mask_words[16];
+extern const int32_t mask_bits[16];  // as an opmask
 inline const int32_t* tail_mask(int64_t count, int size) { return mask_words + 8 - count * (size / 4); }
 
 // ---- packing: strips [depth][stride], widened to the computing type ------------------------------------------------------
@@ -72,6 +74,37 @@ struct View {
   int64_t a_row, a_col, b_row, b_col, c_row, c_col;
   int compute_size() const { return storage == Dtype::Float64 ? 8 : 4; }
 };
+
+constexpr int64_t kept_right_bytes = int64_t(8) << 20;  // all K panels of a block's B are kept packed up to this size
+
+struct Schedule {
+  int register_bytes = 32;
+  int rows = 6, vectors = 2;  // of a tile
+  LeftMode left = LeftMode::Rows;
+  RightMode right = RightMode::PackOnUse;
+  bool prefetch = false;
+  bool all_panels = false;  // a block of C is finished before the next; otherwise a panel is
+  int64_t block_rows = 96, block_columns = 768;  // columns: whole strips of every tile
+};
+Schedule choose_schedule(const View& v);  // of a product with k >= 1; a pure function of the view, the caches and the instruction set
+
+// The kernel calls of a product for which nothing is packed; the operands as distances from their beginnings.
+struct TileCalls {
+  static constexpr int most = 6;
+  struct Call {
+    TileKernel kernel;
+    TileArgs args;
+    int64_t a, b, c;
+  };
+  int count = 0;  // more than `most`: not all are here
+  Call calls[most];
+};
+bool list_calls(const View& v, TileCalls& calls);  // false: something is packed, or there are too many; nothing is computed
+
+// product_direct.cpp: small products of shapes that this thread has met, without the driver. False: not one of them.
+bool multiply_known(const Product& p, const void* a, const void* b, void* c);
+void remember(const Product& p, const View& v, bool transposed);  // for the next time, where it is of that kind
+
 void multiply_matrices(const View& v);  // by panels; k >= 1; a part of a larger product may have one row or column
 void multiply_vector(const View& v);    // by lanes and chunks; m = 1 or n = 1, k >= 1
 

@@ -8,6 +8,7 @@
 #include "runtime/dtype.h"
 
 #define FRIT_AVX2 __attribute__((target("avx2,fma,f16c")))
+#define FRIT_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
 #define FRIT_INLINE_AVX2 inline __attribute__((target("avx2,fma,f16c"), always_inline))
 
 namespace frit::jit::products {
@@ -59,6 +60,12 @@ FRIT_INLINE_AVX2 float load_one(const S* p) { return _mm256_cvtss_f32(widen(p, _
 
 FRIT_INLINE_AVX2 void store(float* p, __m256 v) { _mm256_storeu_ps(p, v); }
 FRIT_INLINE_AVX2 void store(double* p, __m256d v) { _mm256_storeu_pd(p, v); }
+FRIT_INLINE_AVX2 void store_part(float* p, __m256 v, int64_t count) {
+  _mm256_maskstore_ps(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tail_mask(count, 4))), v);
+}
+FRIT_INLINE_AVX2 void store_part(double* p, __m256d v, int64_t count) {
+  _mm256_maskstore_pd(p, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tail_mask(count, 8))), v);
+}
 FRIT_INLINE_AVX2 __m256 add(__m256 a, __m256 b) { return _mm256_add_ps(a, b); }
 FRIT_INLINE_AVX2 __m256d add(__m256d a, __m256d b) { return _mm256_add_pd(a, b); }
 FRIT_INLINE_AVX2 __m256 fma(__m256 a, __m256 b, __m256 c) { return _mm256_fmadd_ps(a, b, c); }
