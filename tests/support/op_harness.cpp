@@ -299,12 +299,18 @@ class Shadow {
     const bool known = storages_.count(v.storage);
     value_[n] = over(v, false);
     const RowKind kind = row(t_.nodes[n].call.op).kind;
+    if (!known && (kind == RowKind::view || kind == RowKind::alias || (call.mode & in_place))) take_over(n, v);
     if (known && (kind == RowKind::view || kind == RowKind::alias)) {  // it must show what lies there already
       const std::string d = difference(*value_[n], *made);
       if (!d.empty()) complain(n, "the view lies elsewhere: " + d);
       return;
     }
     store(*value_[n], *made);
+  }
+  // The first real value in memory whose earlier ones were dropped: what they held is what the interpreter has there.
+  void take_over(uint32_t n, const Value& v) {
+    const Value& shown = *value_[t_.input(n, 0)];
+    if (shown.storage != v.storage && shown.storage->bytes == v.storage->bytes) std::memcpy(value_[n]->storage->data, shown.storage->data, v.storage->bytes);
   }
   static void store(Value& to, const Value& contiguous) {
     Cursor at(layout_of(to));
