@@ -5,6 +5,7 @@
 #define main verses_main
 #include "../examples/verses.cpp"
 #undef main
+#include <map>
 
 namespace {
 struct Side {
@@ -46,6 +47,8 @@ int main(int argc, char** argv) {
                                        data::DataLoaderOptions(size_t(s.batch)).drop_last(true));
   Side eager(jit::Mode::eager, s, alphabet.size(), longest), automatic(jit::Mode::automatic, s, alphabet.size(), longest);
   struct Window { double eager = 0, automatic = 0; int64_t without_plan = 0, launches = 0; } window;
+  jit::Stats half{};
+  int64_t half_reserved = 0, recorded = 0;
   int64_t step = 0, different = 0, slower = 0;
   std::printf("   steps   eager ms   automatic ms   ratio   without plan   plans   recompiles   launches/step   MiB held\n");
   while (step < steps)
@@ -56,11 +59,14 @@ int main(int argc, char** argv) {
       const jit::Stats at = jit::stats();
       of_automatic = automatic.step(batch);
       const jit::Stats now = jit::stats();
+      const auto flushes = jit::flushes();
+      for (size_t i = flushes.size() - std::min(flushes.size(), size_t(now.flushes - at.flushes)); i < flushes.size(); ++i) recorded += flushes[i].ops;
       if (!eager_first) of_eager = eager.step(batch);
       different += std::memcmp(&of_eager, &of_automatic, 4) != 0;
       window.eager += eager.ms, window.automatic += automatic.ms;
       window.without_plan += now.tier0_flushes - at.tier0_flushes, window.launches += now.kernels_launched - at.kernels_launched;
       ++step;
+      if (step == steps / 2) half = jit::stats(), half_reserved = memory::stats(kCPU).reserved;
       if (each)
         std::printf("%8lld %5lld %10.2f %14.2f %7.3f   tier0 %lld plans %lld launches %lld\n", (long long)step, (long long)batch.input.size(1), eager.ms, automatic.ms,
                     automatic.ms / eager.ms, (long long)(now.tier0_flushes - at.tier0_flushes), (long long)(now.plans_compiled - at.plans_compiled),
@@ -77,5 +83,15 @@ int main(int argc, char** argv) {
       }
       if (step == steps) break;
     }
+  const jit::Stats end = jit::stats();
   std::printf("%lld losses differ; %lld windows slower by more than 3 %%\n", (long long)different, (long long)slower);
+  std::printf("compiled %.1f ms in all; ops recorded in automatic mode %.1f a step\n", end.compile_ms, double(recorded) / double(step));
+  const auto line = [](const char* when, const jit::Stats& s, int64_t reserved) {
+    std::printf("%-9s %5lld plans, %5lld kernels, %8lld bytes of code, %7.1f MiB reserved\n", when, (long long)s.plans_compiled, (long long)s.kernels_compiled, (long long)s.cache_bytes,
+                double(reserved) / 1048576);
+  };
+  line("half way:", half, half_reserved), line("end:", end, memory::stats(kCPU).reserved);
+  std::map<std::string, int> reasons;
+  for (const auto& r : jit::recompiles()) ++reasons[r.reason];
+  for (const auto& [reason, times] : reasons) std::printf("  %d x %s\n", times, reason.c_str());
 }

@@ -45,6 +45,13 @@ struct StringHash {
   size_t operator()(const std::string& s) const { return XXH3_64bits(s.data(), s.size()); }
 };
 
+thread_local bool in_background = false;
+void count_compile(std::chrono::steady_clock::time_point start) {
+  const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count();
+  count(&Counters::compile_ns, ns);
+  if (!in_background) count(&Counters::waited_compile_ns, ns);
+}
+
 // ---- the background thread -------------------------------------------------------------------------------------------------
 // Compiles, and what is written to disk. A forked child has no such thread: it starts one of its own.
 struct Background {
@@ -55,6 +62,7 @@ struct Background {
   std::thread thread;
 
   void run() {
+    in_background = true;
     setpriority(PRIO_PROCESS, pid_t(syscall(SYS_gettid)), 19);  // a compile beside a parallel loop must not slow it
     std::unique_lock hold(lock);
     for (;;) {
@@ -187,7 +195,7 @@ std::shared_ptr<Trace> snapshot(const Trace& t) {
 std::shared_ptr<Plan> compile_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) {
   const auto start = std::chrono::steady_clock::now();
   std::shared_ptr<Plan> p = build_plan(t, needed, roots);
-  count(&Counters::compile_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  count_compile(start);
   log_compile("plan of " + std::to_string(p->ops) + " ops", start, 0, false);
   FRIT_LOG_LINE(fusion, "plan of " + std::to_string(p->ops) + " ops in " + std::to_string(p->steps.size()) + " steps\n" + plan_text(*p, t));
   return p;
@@ -248,7 +256,7 @@ std::shared_ptr<CpuKernel> compile_group_kernel(const GroupCode& code, const Gro
     const auto start = std::chrono::steady_clock::now();
     bool loaded;
     std::shared_ptr<CpuKernel> k = load_or_compile('g', code.bytes() + layout.bytes(), [&] { return lower_group(code, layout); }, loaded);
-    count(&Counters::compile_ns, std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+    count_compile(start);
     if (!loaded) count(&Counters::kernels_compiled);
     count(&Counters::cache_bytes, k->code_bytes);
     log_compile("kernel " + k->name, start, k->code_bytes, loaded);

@@ -19,6 +19,7 @@ namespace frit {
   X(flushes, "flushes of a trace")                                                       \
   X(tier0_flushes, "of those, run op by op")                                             \
   X(compile_ns, "nanoseconds spent compiling")                                           \
+  X(waited_compile_ns, "of these for plans and fused kernels, while the program waited")  \
   X(cache_bytes, "bytes of machine code held")                                           \
   X(disk_hits, "kernels taken from the cache on disk")                                   \
   X(tier2_kernels, "kernels compiled for one shape, to be tried")                        \

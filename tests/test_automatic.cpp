@@ -40,6 +40,24 @@ TEST_CASE("a loop is run op by op once, compiled, and then runs its plan", "[aut
   CHECK(steps[4].kernels_compiled == 0);
 }
 
+TEST_CASE("in the background nobody waits for a compile; in the foreground the caller does", "[automatic]") {
+  for (const jit::CompileWhere where : {jit::CompileWhere::background, jit::CompileWhere::foreground}) {
+    const Automatic automatic(2, where);
+    const jit::Stats before = jit::stats();
+    for (int64_t i = 0; i < 60; ++i) {
+      Tensor x = numbers({3 + i, 5}).requires_grad_();
+      ((x * 2.0).tanh() + x.exp()).softmax(-1).sum().backward();
+      (void)x.grad().sum().item<float>();
+      if (i % 10 == 9) jit::wait_for_compiles();
+    }
+    const jit::Stats spent = minus(jit::stats(), before);
+    CHECK(spent.plans_compiled >= 3);
+    CHECK(spent.kernels_compiled >= 1);
+    CHECK(spent.compile_ms > 0);
+    CHECK((spent.waited_compile_ms > 0) == (where == jit::CompileWhere::foreground));
+  }
+}
+
 TEST_CASE("what nobody can see is not computed", "[automatic]") {
   const Automatic automatic(1);
   const Tensor x = numbers({6, 9});

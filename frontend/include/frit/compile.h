@@ -62,6 +62,7 @@ struct Stats {
   int64_t plans_compiled, kernels_compiled, recompiles, plan_hits, kernels_launched, flushes, tier0_flushes, eager_ops, eager_kernels, library_calls,
       cache_bytes, disk_hits, evicted, ops_followed, frozen_calls, tier2_kernels, tier2_kept;
   double compile_ms;
+  double waited_compile_ms;                           // of these for plans and fused kernels, in the program's own threads: 0 when compiles are in the background
 };
 Stats stats();                                       // of the process so far
 struct RecompileRecord { std::string reason, line; };      // line: "file:line" of the call that flushed, empty where it is not known
