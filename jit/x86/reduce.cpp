@@ -34,6 +34,7 @@ Emitter::Group Emitter::make_group(Id v, Level* l, int vector_axis) {
   for (const Stash& s : stashes_)
     if (std::find(g.ids.begin(), g.ids.end(), s.filler) != g.ids.end()) roots.push_back(s.value);
   g.plan = plan_of(roots, vector_axis);
+  g.plan.zmm = false;
   return g;
 }
 
