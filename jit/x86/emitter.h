@@ -155,6 +155,8 @@ class Emitter {
   bool dies(Id v, Level* l);
   Gp gp(Id v, Level* l);                        // uniform Int64 or pointer
   Ymm lanes(Id v, Level* l, int half = 0);      // Bool: 32-bit mask
+  Ymm part(Id v, Level* strip, int half);       // as lanes; of a strip of 16 the lower or the upper eight
+  int parts(Dtype d, const Level* strip) const { return strip->zmm ? 2 : halves(d, strip); }
   Ymm wide_mask(Id v, Level* l, int half);
   Operand source(Id v, Level* l, int half = 0); // lanes, or a constant in memory
   Ymm own(Id v, Level* l, int half);            // a register that may be overwritten, holding the value

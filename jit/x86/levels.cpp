@@ -171,6 +171,24 @@ Ymm Emitter::wide_mask(Id v, Level* l, int half) {
   return r.wide[half];
 }
 
+// Reductions have eight lanes: they take a strip of 16 in two parts.
+Ymm Emitter::part(Id v, Level* strip, int half) {
+  if (!strip->zmm || is_constant(v)) return lanes(v, strip, half);
+  Rep& r = rep(v, strip);
+  if (!r.home->zmm) return lanes(v, strip);
+  if (!r.v[0].isValid()) {
+    At at(*this, r.home);
+    r.v[0] = from_mask_register(r.mask);
+  }
+  if (half == 0) return r.v[0].ymm();
+  if (!r.v[1].isValid()) {
+    At at(*this, r.home);
+    r.v[1] = cc_.newYmm();
+    cc_.vextractf64x4(r.v[1], r.v[0].as<asmjit::x86::Zmm>(), 1);
+  }
+  return r.v[1];
+}
+
 asmjit::x86::KReg Emitter::mask_register(Id v, Level* l) {
   if (is_constant(v)) return mask_register(lanes(v, l));
   Rep& r = rep(v, l);

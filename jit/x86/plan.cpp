@@ -229,8 +229,8 @@ void Emitter::fill_stashes(const Group& g, Level& strip) {
     const Gp at = cc_.newGpq();
     cc_.mov(at, strip.index);
     cc_.and_(at, stash_elements - 1);
-    for (int h = 0; h < (is_wide(d) ? 2 : 1); ++h)
-      cc_.vmovups(asmjit::x86::ptr(s.base, at, shift, int32_t((strip.displacement << shift) + 32 * h), 32), lanes(s.value, &strip, h));
+    for (int h = 0; h < parts(d, &strip); ++h)
+      cc_.vmovups(asmjit::x86::ptr(s.base, at, shift, int32_t((strip.displacement << shift) + 32 * h), 32), part(s.value, &strip, h));
   }
 }
 
