@@ -234,7 +234,7 @@ std::string build_identity() {
   const std::string id = build_id();
   if (id.empty()) return "";
   const CpuInfo& cpu = cpu_info();
-  return id + (cpu.avx2 ? "a" : "-") + (cpu.fma ? "f" : "-") + (cpu.f16c ? "h" : "-") + (cpu.avx512 ? "5" : "-");
+  return id + (cpu.avx2 ? "a" : "-") + (cpu.fma ? "f" : "-") + (cpu.f16c ? "h" : "-") + (uses_avx512() ? "5" : "-");
 }
 std::string cache_folder() { return settings().cache_dir.empty() ? standard_folder() : settings().cache_dir; }
 DiskCache* kernel_disk_cache() {

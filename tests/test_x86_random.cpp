@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/x86/compile.h"
+#include "runtime/cpu.h"
 #include "tests/support/program_random.h"
 
 using namespace frit;
@@ -44,9 +45,16 @@ std::string check(uint64_t seed) {
   const test::RandomProgram p = test::random_program(seed);
   jit::CpuSchedule schedule;
   schedule.unroll = uint8_t(seed % 5 == 0 ? 1 + seed % 3 : 0);
-  const jit::CpuKernel kernel = jit::compile_x86(p.program, schedule);
-  const std::string wrong = test::difference(p, [&](const Slot* args) { run_in_pieces(p, kernel, args, seed); });
-  return wrong.empty() ? wrong : "seed " + std::to_string(seed) + ": " + wrong + "\n" + p.program.text();
+  static const bool wide = uses_avx512();
+  for (const bool avx512 : {false, true}) {
+    use_avx512(avx512);
+    if (avx512 && !uses_avx512()) break;
+    const jit::CpuKernel kernel = jit::compile_x86(p.program, schedule);
+    const std::string wrong = test::difference(p, [&](const Slot* args) { run_in_pieces(p, kernel, args, seed); });
+    use_avx512(wide);
+    if (!wrong.empty()) return "seed " + std::to_string(seed) + (avx512 ? ", AVX-512: " : ", AVX2: ") + wrong + "\n" + p.program.text();
+  }
+  return "";
 }
 
 }  // namespace

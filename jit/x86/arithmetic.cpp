@@ -14,33 +14,70 @@ enum Predicate : int { equal_oq = 0, unordered = 3, unequal_uq = 4, less_oq = 17
 
 // ---- small pieces -------------------------------------------------------------------------------------------------
 
+// Names differ where AVX-512 tells the width of the lanes.
+Inst::Id Emitter::zmm_form(Inst::Id id) {
+  switch (id) {
+    case Inst::kIdVpand: return Inst::kIdVpandd;
+    case Inst::kIdVpandn: return Inst::kIdVpandnd;
+    case Inst::kIdVpor: return Inst::kIdVpord;
+    case Inst::kIdVpxor: return Inst::kIdVpxord;
+    case Inst::kIdVroundps: return Inst::kIdVrndscaleps;
+    default: return id;
+  }
+}
+
 Ymm Emitter::emit1(Inst::Id id, const Operand& a) {
-  const Ymm d = cc_.newYmm();
+  const Ymm d = new_lanes();
   cc_.emit(id, d, a);
   return d;
 }
 Ymm Emitter::emit2(Inst::Id id, const Operand& a, const Operand& b) {
-  const Ymm d = cc_.newYmm();
-  cc_.emit(id, d, a, b);
+  const Ymm d = new_lanes();
+  cc_.emit(zmm_ ? zmm_form(id) : id, d, a, b);
   return d;
 }
 Ymm Emitter::emit3(Inst::Id id, const Operand& a, const Operand& b, const Operand& c) {
-  const Ymm d = cc_.newYmm();
+  const Ymm d = new_lanes();
   cc_.emit(id, d, a, b, c);
   return d;
 }
 
-Ymm Emitter::move(const Operand& o) { return emit1(Inst::kIdVmovaps, o); }
-Ymm Emitter::load_constant(const Mem& m) { return emit1(Inst::kIdVmovaps, m); }
+Ymm Emitter::move(const Operand& o) { return zmm_ && o.isMem() ? load_constant(o.as<Mem>()) : emit1(Inst::kIdVmovaps, o); }
+Ymm Emitter::load_constant(const Mem& m) {
+  if (!zmm_) return emit1(Inst::kIdVmovaps, m);
+  Mem one = m;
+  one.resetBroadcast();
+  return emit1(Inst::kIdVbroadcastss, one);
+}
+
+asmjit::x86::KReg Emitter::mask_register(const Ymm& mask) {
+  const asmjit::x86::KReg k = cc_.newKw();
+  cc_.vpmovd2m(k, mask);
+  return k;
+}
+Ymm Emitter::from_mask_register(const asmjit::x86::KReg& k) { return emit1(Inst::kIdVpmovm2d, k); }
+
+asmjit::x86::KReg Emitter::compare_to_mask(Prim p, Dtype t, const Ymm& a, const Operand& b) {
+  const asmjit::x86::KReg k = cc_.newKw();
+  if (t == Dtype::Float32) {
+    const int predicate = p == Prim::eq ? equal_oq : p == Prim::ne ? unequal_uq : p == Prim::lt ? less_oq : less_equal_oq;
+    cc_.emit(Inst::kIdVcmpps, k, a, b, Imm(predicate));
+  } else {  // true is all ones: by unsigned comparison more than false
+    const int predicate = p == Prim::eq ? 0 : p == Prim::ne ? 4 : p == Prim::lt ? 1 : 2;
+    cc_.emit(t == Dtype::Bool ? Inst::kIdVpcmpud : Inst::kIdVpcmpd, k, a, b, Imm(predicate));
+  }
+  return k;
+}
 
 Ymm Emitter::zero() {
-  const Ymm z = cc_.newYmm();
-  cc_.vpxor(z, z, z);
+  const Ymm z = new_lanes();
+  cc_.emit(zmm_ ? Inst::kIdVpxord : Inst::kIdVpxor, z, z, z);
   return z;
 }
 Ymm Emitter::ones() {
-  const Ymm z = cc_.newYmm();
-  cc_.vpcmpeqd(z, z, z);
+  const Ymm z = new_lanes();
+  if (zmm_) cc_.emit(Inst::kIdVpternlogd, z, z, z, Imm(0xff));
+  else cc_.vpcmpeqd(z, z, z);
   return z;
 }
 void Emitter::invert(const Ymm& v) { cc_.vpxor(v, v, constant32(~0u)); }
@@ -53,7 +90,7 @@ Mem Emitter::constant_float(double v, Dtype d) {
 // Brings the lanes of a narrow integer type back into its range.
 void Emitter::wrap(const Ymm& v, Dtype t) {
   switch (t) {
-    case Dtype::UInt8: cc_.vpand(v, v, constant32(0xff)); break;
+    case Dtype::UInt8: cc_.emit(zmm_ ? Inst::kIdVpandd : Inst::kIdVpand, v, v, constant32(0xff)); break;
     case Dtype::Int8: cc_.vpslld(v, v, 24), cc_.vpsrad(v, v, 24); break;
     case Dtype::Int16: cc_.vpslld(v, v, 16), cc_.vpsrad(v, v, 16); break;
     default: break;
@@ -79,7 +116,12 @@ Ymm Emitter::widen(const Ymm& v, int half) {
 
 void Emitter::widen(const Ymm& v, Ymm& low, Ymm& high) { low = widen(v, 0), high = widen(v, 1); }
 
-Ymm Emitter::blend(const Ymm& a, const Operand& b, const Ymm& mask) { return emit3(Inst::kIdVblendvps, a, b, mask); }
+Ymm Emitter::blend(const Ymm& a, const Operand& b, const Ymm& mask) {
+  if (!zmm_) return emit3(Inst::kIdVblendvps, a, b, mask);
+  const Ymm d = new_lanes();
+  cc_.k(mask_register(mask)).emit(Inst::kIdVblendmps, d, a, b);
+  return d;
+}
 Ymm Emitter::blend_wide(const Ymm& a, const Operand& b, const Ymm& mask) { return emit3(Inst::kIdVblendvpd, a, b, mask); }
 
 // Lane 0 to a general register. Not by vmovd and vmovq: AsmJit makes invalid instructions of them when it has spilled the
@@ -128,7 +170,7 @@ Ymm Emitter::binary32(Prim p, Dtype t, const Ymm& a, const Operand& b) {
 
 Ymm Emitter::shift32(Prim p, Dtype t, const Ymm& a, const Operand& b) {
   const Ymm count = move(b);
-  cc_.vpand(count, count, constant32(31));
+  cc_.emit(zmm_ ? Inst::kIdVpandd : Inst::kIdVpand, count, count, constant32(31));
   Ymm d;
   if (p == Prim::shl) d = emit2(Inst::kIdVpsllvd, a, count);
   else if (p == Prim::shr) d = emit2(Inst::kIdVpsravd, a, count);

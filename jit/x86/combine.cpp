@@ -117,21 +117,22 @@ void Emitter::accumulate(Id id, Accumulator& acc, Level* strip) {
   const Dtype t = value_dtype(r);
   const Instr& product = instr(r.in[0]);
   Mask m = mask_of(r.in[1], strip);
-  for (int h = 0; h < (is_wide(t) ? 2 : 1); ++h) {
-    const Ymm next = m.any ? cc_.newYmm() : acc.v[h];
+  for (int h = 0; h < parts(t, strip); ++h) {
+    const Ymm sum = acc.v[strip->zmm ? 0 : h], next = m.any ? cc_.newYmm() : sum;
+    const auto operand = [&](Id v) -> Operand { return is_constant(v) ? Operand(constant_of(v)) : Operand(part(v, strip, h)); };
     if (r.fused && r.order == Order::lanes) {
       const Id a = is_constant(product.in[0]) ? product.in[1] : product.in[0];
       const Id b = a == product.in[0] ? product.in[1] : product.in[0];
-      const Ymm x = lanes(a, strip, h);
-      const Operand y = source(b, strip, h);
-      if (m.any) cc_.vmovaps(next, acc.v[h]);
+      const Ymm x = part(a, strip, h);
+      const Operand y = operand(b);
+      if (m.any) cc_.vmovaps(next, sum);
       cc_.emit(is_wide(t) ? Inst::kIdVfmadd231pd : Inst::kIdVfmadd231ps, next, x, y);
     } else {
-      combine_into(r, next, acc.v[h], source(r.in[0], strip, h));
+      combine_into(r, next, sum, operand(r.in[0]));
     }
     if (!m.any) continue;
-    if (is_wide(t)) cc_.vblendvpd(acc.v[h], acc.v[h], next, wide(m, h));
-    else cc_.vblendvps(acc.v[h], acc.v[h], next, narrow(m));
+    if (is_wide(t)) cc_.vblendvpd(sum, sum, next, wide(m, h));
+    else cc_.vblendvps(sum, sum, next, narrow(m));
   }
 }
 
@@ -210,6 +211,15 @@ void Emitter::accumulate_extreme(Id id, size_t number, Accumulator& acc, Level* 
   const Inst::Id extreme = wide_type ? (max ? Inst::kIdVmaxpd : Inst::kIdVminpd) : (max ? Inst::kIdVmaxps : Inst::kIdVminps);
   const Inst::Id compare = wide_type ? Inst::kIdVcmppd : Inst::kIdVcmpps, blend = wide_type ? Inst::kIdVblendvpd : Inst::kIdVblendvps;
   const Inst::Id gather = max ? Inst::kIdVandps : Inst::kIdVorps;  // a sign survives if all have it, or if one has it
+  if (strip->zmm) {  // its halves are the pair
+    const Ymm low = part(r.in[0], strip, 0), high = part(r.in[0], strip, 1);
+    for (const Ymm& x : {low, high}) {
+      cc_.emit(extreme, acc.v[0], x, acc.v[0]);
+      cc_.emit(gather, acc.index[0], acc.index[0], x);
+    }
+    cc_.vorps(acc.index[1], acc.index[1], emit3(compare, low, high, Imm(3)));
+    return;
+  }
   Mask m = mask_of(no_value, strip);
   for (int h = 0; h < (wide_type ? 2 : 1); ++h) {
     Ymm* shared = h ? acc.more : acc.index;

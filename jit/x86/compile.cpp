@@ -21,7 +21,7 @@ constexpr size_t streaming_bytes = size_t(32) << 20;
 }
 
 Emitter::Emitter(const Program& p, const CpuSchedule& schedule, asmjit::CodeHolder& code)
-    : p_(p), a_(p), schedule_(schedule), cc_(&code) {
+    : p_(p), a_(p), schedule_(schedule), avx512_(uses_avx512()), cc_(&code) {
   cc_.addEncodingOptions(asmjit::EncodingOptions::kOptimizeForSize);
 }
 
@@ -31,6 +31,7 @@ void Emitter::run() {
       cc_.addFunc(FuncSignatureT<void, const void*, int64_t, int64_t, int64_t, int64_t>(asmjit::CallConvId::kX64SystemV));
   function->frame().setAvxEnabled();
   function->frame().setAvxCleanup();
+  if (avx512_) function->frame().setAvx512Enabled();
   args_ = cc_.newGpq(), begin_ = cc_.newGpq(), end_ = cc_.newGpq(), lane_begin_ = cc_.newGpq(), lane_end_ = cc_.newGpq();
   function->setArg(0, args_);
   function->setArg(1, begin_);
@@ -162,7 +163,7 @@ void Emitter::run_streaming(const SinkGroup& g, const StripPlan& plan, Level& le
     cc_.lea(&x == &stores[0] ? misaligned : address, x.at());
     if (&x != &stores[0]) cc_.or_(misaligned, address);
   }
-  cc_.test(misaligned.r8(), 31);
+  cc_.test(misaligned.r8(), plan.zmm ? 63 : 31);
   cc_.jnz(normal);
   {
     StripPlan past_caches = plan;

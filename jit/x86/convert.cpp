@@ -73,6 +73,11 @@ void Emitter::convert_to_bool(Id v, Level* l) {
     new_rep(v, l).v[0] = m;
     return;
   }
+  if (l->zmm) {
+    const asmjit::x86::KReg k = compare_to_mask(Prim::ne, from, lanes(a, l), zero());
+    new_rep(v, l).mask = k;
+    return;
+  }
   Ymm out[2];
   for (int h = 0; h < halves(from, l); ++h) {
     const Ymm x = lanes(a, l, h);

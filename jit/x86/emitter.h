@@ -7,6 +7,10 @@
 // operation, Bool as 0 or -1), Float64 and Int64 in two. What does not vary along the vector axis has all lanes equal,
 // in one ymm; but an Int64 of that kind lives in a general register, where addresses need it.
 //
+// With AVX-512, a strip loop whose values are all of 32 bits and fewer, and whose loads and stores are contiguous, first takes strips of
+// 16 lanes: the same code with one zmm for each value (which the type Ymm holds, too), and opmasks for conditions; the rest of the axis goes as
+// above. Which of the two is being emitted is said by `zmm_`.
+//
 // levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · primitives.cpp,
 // arithmetic.cpp, convert.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
 // reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
@@ -43,6 +47,8 @@ struct Level;
 struct Rep {
   Ymm v[2];        // lanes (Bool: 32-bit masks); the second of two is missing when all lanes are equal
   Ymm wide[2];     // Bool: 64-bit masks
+  Ymm sixteen;     // all lanes equal, in a zmm
+  asmjit::x86::KReg mask;  // Bool in a strip of 16
   Gp g;            // uniform Int64, pointers; column reduces: address of the result of column 0
   Level* home = nullptr;
 };
@@ -75,6 +81,7 @@ struct StripPlan {
   std::vector<int16_t> region_of;  // value -> the region that it is an output of, or -1
   std::vector<Id> schedule;        // the order of evaluation when strips are interleaved; else empty
   bool streaming = false;          // full strips are stored past the caches
+  bool zmm = false;                // strips of 16 are possible, as far as types and operations go
   int cost = 0, unroll = 1;        // without the regions
 };
 
@@ -87,6 +94,7 @@ struct Level {
   int64_t displacement = 0;
   Gp end;                      // columns: end of the columns
   int width = 1;               // strip: as many are computed in one iteration
+  bool zmm = false;            // strip: of 16 lanes
   Ymm tail, tail_wide[2];      // strip: mask of the lanes that exist; not valid: all of them
   asmjit::BaseNode* point = nullptr;  // suspended here; null: live
   std::vector<int32_t> slots;  // value -> number in Emitter::reps_, or -1
@@ -147,6 +155,8 @@ class Emitter {
   bool dies(Id v, Level* l);
   Gp gp(Id v, Level* l);                        // uniform Int64 or pointer
   Ymm lanes(Id v, Level* l, int half = 0);      // Bool: 32-bit mask
+  Ymm part(Id v, Level* strip, int half);       // as lanes; of a strip of 16 the lower or the upper eight
+  int parts(Dtype d, const Level* strip) const { return strip->zmm ? 2 : halves(d, strip); }
   Ymm wide_mask(Id v, Level* l, int half);
   Operand source(Id v, Level* l, int half = 0); // lanes, or a constant in memory
   Ymm own(Id v, Level* l, int half);            // a register that may be overwritten, holding the value
@@ -158,6 +168,9 @@ class Emitter {
   void strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body);
   template <class Body>
   void strips_of(const std::vector<Level*>& parents, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body);
+  template <class Body>
+  void strips_of_16(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body);
+  bool all_contiguous(Level& parent, int axis, const Gp& i, const StripPlan& plan);
   Level open_strip(Level* parent, int axis, const Gp& index, int64_t displacement, const StripPlan& plan);
 
   // ---- plan.cpp
@@ -169,11 +182,16 @@ class Emitter {
   void add_region(StripPlan& plan, const std::vector<Id>& selects, bool when, int axis) const;
   void emit_region(const Region& r, Level* home);
   int cost_of(Id v) const;
+  bool fits_zmm(const StripPlan& plan, int axis) const;
   void make_schedule(StripPlan& plan, const std::vector<Id>& roots, int axis) const;
 
   // ---- constants
   Mem constant_bytes(const std::array<uint64_t, 4>& bytes);
-  Mem constant32(uint32_t v) { const uint64_t d = v | uint64_t(v) << 32; return constant_bytes({d, d, d, d}); }
+  Mem constant32(uint32_t v) {
+    const uint64_t d = v | uint64_t(v) << 32;
+    const Mem m = constant_bytes({d, d, d, d});
+    return zmm_ ? sized(m, 4)._1to16() : m;
+  }
   Mem constant64(uint64_t v) { return constant_bytes({v, v, v, v}); }
   Mem constant_of(Id v);
   Mem constant_float(double v, Dtype d);
@@ -210,6 +228,12 @@ class Emitter {
   Ymm widen(const Ymm& v, int half);
   Ymm blend(const Ymm& a, const Operand& b, const Ymm& mask);    // mask ? b : a, 32-bit lanes
   Ymm blend_wide(const Ymm& a, const Operand& b, const Ymm& mask);
+  Ymm new_lanes() { return zmm_ ? cc_.newZmm().as<Ymm>() : cc_.newYmm(); }
+  static Inst::Id zmm_form(Inst::Id id);
+  asmjit::x86::KReg mask_register(Id v, Level* l);     // of a Bool, in a strip of 16
+  asmjit::x86::KReg mask_register(const Ymm& mask);
+  Ymm from_mask_register(const asmjit::x86::KReg& k);
+  asmjit::x86::KReg compare_to_mask(Prim p, Dtype t, const Ymm& a, const Operand& b);
   Ymm zero();
   Ymm ones();
   Ymm load_constant(const Mem& m);
@@ -235,6 +259,8 @@ class Emitter {
   void expand(Dtype memory, const Operand& from, Ymm out[2]);      // 8 elements in memory or an xmm to lanes
   void load_memory(Dtype memory, const Mem& m, Ymm out[2]) { expand(memory, m, out); }
   void store_memory(Dtype memory, const Mem& m, const Ymm in[2]);
+  void store_sixteen(Dtype memory, const Mem& m, const Ymm& in);
+  Ymm bfloat16_words(const Ymm& v);
   Xmm shrink(Dtype memory, const Ymm& v);                          // 8 lanes to elements of 1 or 2 bytes
   void load_masked(Dtype memory, const Access& x, Mask& m, Ymm out[2]);
   void load_broadcast(Dtype memory, const Access& x, Mask& m, Ymm out[2]);
@@ -332,6 +358,8 @@ class Emitter {
   const Program& p_;
   const Analysis a_;
   const CpuSchedule schedule_;
+  const bool avx512_;              // strips of 16 are wanted
+  bool zmm_ = false;               // what is emitted now belongs to such a strip
   bool fixed_address_ = false;     // the code names an address of this process
   asmjit::x86::Compiler cc_;
   std::deque<Rep> reps_;

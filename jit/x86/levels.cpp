@@ -131,9 +131,22 @@ std::optional<int64_t> Emitter::integer_constant(Id v) const {
 
 Gp Emitter::gp(Id v, Level* l) { return rep(v, l).g; }
 
+// In a strip of 16: what is uniform is spread once more, at its own level.
 Ymm Emitter::lanes(Id v, Level* l, int half) {
   if (is_constant(v)) return load_constant(constant_of(v));
   Rep& r = rep(v, l);
+  if (zmm_ && r.home->zmm && !r.v[0].isValid()) {
+    At at(*this, r.home);
+    r.v[0] = from_mask_register(r.mask);
+  }
+  if (zmm_ && !r.home->zmm) {
+    if (r.sixteen.isValid()) return r.sixteen;
+    At at(*this, r.home);
+    const Ymm eight = lanes(v, r.home);
+    r.sixteen = cc_.newZmm().as<Ymm>();
+    cc_.vbroadcastss(r.sixteen, eight.xmm());
+    return r.sixteen;
+  }
   if (r.v[half].isValid()) return r.v[half];
   if (r.v[0].isValid()) return r.v[0];  // uniform
   At at(*this, r.home);
@@ -156,6 +169,36 @@ Ymm Emitter::wide_mask(Id v, Level* l, int half) {
     r.wide[half] = widen(r.v[0], half);
   }
   return r.wide[half];
+}
+
+// Reductions have eight lanes: they take a strip of 16 in two parts.
+Ymm Emitter::part(Id v, Level* strip, int half) {
+  if (!strip->zmm || is_constant(v)) return lanes(v, strip, half);
+  Rep& r = rep(v, strip);
+  if (!r.home->zmm) return lanes(v, strip);
+  if (!r.v[0].isValid()) {
+    At at(*this, r.home);
+    r.v[0] = from_mask_register(r.mask);
+  }
+  if (half == 0) return r.v[0].ymm();
+  if (!r.v[1].isValid()) {
+    At at(*this, r.home);
+    r.v[1] = cc_.newYmm();
+    cc_.vextractf64x4(r.v[1], r.v[0].as<asmjit::x86::Zmm>(), 1);
+  }
+  return r.v[1];
+}
+
+asmjit::x86::KReg Emitter::mask_register(Id v, Level* l) {
+  if (is_constant(v)) return mask_register(lanes(v, l));
+  Rep& r = rep(v, l);
+  if (!r.mask.isValid()) {
+    const Ymm mask = lanes(v, l);
+    At at(*this, r.home);
+    if (r.home->zmm) return r.mask = mask_register(mask);
+    return mask_register(mask);
+  }
+  return r.mask;
 }
 
 Operand Emitter::source(Id v, Level* l, int half) {

@@ -6,18 +6,20 @@ namespace frit::jit::x86_code {
 
 // Emits at `level`, suspended or live, until it goes out of scope.
 struct Emitter::At {
-  At(Emitter& e, Level* l) : emitter(e), level(l), suspended(l->point != nullptr) {
+  At(Emitter& e, Level* l) : emitter(e), level(l), suspended(l->point != nullptr), zmm(e.zmm_) {
+    e.zmm_ = l->zmm;
     if (!suspended) return;
     saved = e.cc_.setCursor(l->point);
     l->point = nullptr;
   }
   ~At() {
+    emitter.zmm_ = zmm;
     if (suspended) level->point = emitter.cc_.setCursor(saved);
   }
   At(const At&) = delete;
   Emitter& emitter;
   Level* level;
-  bool suspended;
+  bool suspended, zmm;
   asmjit::BaseNode* saved = nullptr;
 };
 
@@ -50,7 +52,43 @@ template <class Body> void Emitter::loop(Level& parent, int axis, const Gp& begi
 // a single chain of dependent instructions.
 template <class Body>
 void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body) {
+  if (plan.zmm && all_contiguous(parent, axis, i, plan)) {
+    strips_of_16(parent, axis, i, end, unroll, plan, body);
+    if (plan.cost < long_body) unroll = 1;  // at most one full strip of 8 remains
+  }
   strips_of({&parent}, axis, i, end, unroll, plan, [&](std::vector<Level>& strip, int u) { body(strip[0], u); });
+}
+
+// As strips, for full strips of 16 lanes alone.
+template <class Body>
+void Emitter::strips_of_16(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body) {
+  suspend(parent);
+  const auto full = [&](int width) {
+    const Label top = cc_.newLabel(), next = cc_.newLabel();
+    const Gp limit = cc_.newGpq();
+    cc_.lea(limit, asmjit::x86::ptr(end, -16 * width));
+    cc_.cmp(i, limit);
+    cc_.jg(next);
+    cc_.align(asmjit::AlignMode::kCode, 32);
+    cc_.bind(top);
+    std::vector<Level> levels;
+    for (int u = 0; u < width; ++u) {
+      levels.push_back(open_strip(&parent, axis, i, 16 * u, plan));
+      levels.back().width = width;
+      levels.back().zmm = true;
+    }
+    if (width > 1)
+      for (Id v : plan.schedule)
+        for (Level& l : levels) rep(v, &l);
+    for (int u = 0; u < width; ++u) body(levels[size_t(u)], u);
+    cc_.add(i, 16 * width);
+    cc_.cmp(i, limit);
+    cc_.jle(top);
+    cc_.bind(next);
+  };
+  full(unroll);
+  if (unroll > 1) full(1);
+  resume(parent);
 }
 
 // The same strip of several parents at a time (rows of a matrix): body(levels, u).

@@ -21,7 +21,7 @@ Mem Emitter::slot(int which) {
 void Emitter::expand(Dtype memory, const Operand& from, Ymm out[2]) {
   const bool in_memory = from.isMem();
   const auto operand = [&](uint32_t bytes) -> Operand {
-    return in_memory ? Operand(sized(from.as<Mem>(), bytes)) : from;
+    return in_memory ? Operand(sized(from.as<Mem>(), zmm_ ? 2 * bytes : bytes)) : from;
   };
   switch (memory) {
     case Dtype::Float32:
@@ -41,9 +41,25 @@ void Emitter::expand(Dtype memory, const Operand& from, Ymm out[2]) {
     case Dtype::UInt8: out[0] = emit1(Inst::kIdVpmovzxbd, operand(8)); break;
     case Dtype::Bool:
       out[0] = emit1(Inst::kIdVpmovzxbd, operand(8));
-      cc_.vpcmpgtd(out[0], out[0], zero());
+      if (zmm_) out[0] = from_mask_register(compare_to_mask(Prim::ne, Dtype::Int32, out[0], zero()));
+      else cc_.vpcmpgtd(out[0], out[0], zero());
       break;
   }
+}
+
+// To nearest even, by integers; NaN stays one.
+Ymm Emitter::bfloat16_words(const Ymm& v) {
+  Ymm words = emit2(Inst::kIdVpsrld, v, Imm(16));
+  words = emit2(Inst::kIdVpand, words, constant32(1));
+  cc_.vpaddd(words, words, constant32(0x7fff));
+  cc_.vpaddd(words, words, v);
+  cc_.vpsrld(words, words, 16);
+  if (!zmm_) return blend(words, constant32(0x7fc0), emit3(Inst::kIdVcmpps, v, v, Imm(3)));
+  const asmjit::x86::KReg nan = cc_.newKw();
+  cc_.emit(Inst::kIdVcmpps, nan, v, v, Imm(3));
+  const Ymm d = new_lanes();
+  cc_.k(nan).emit(Inst::kIdVblendmps, d, words, constant32(0x7fc0));
+  return d;
 }
 
 Xmm Emitter::shrink(Dtype memory, const Ymm& v) {
@@ -52,16 +68,7 @@ Xmm Emitter::shrink(Dtype memory, const Ymm& v) {
     cc_.vcvtps2ph(d, v, 0);
     return d;
   }
-  Ymm from = v;
-  if (memory == Dtype::BFloat16) {  // to nearest even, by integers; NaN stays one
-    from = emit2(Inst::kIdVpsrld, v, Imm(16));
-    cc_.vpand(from, from, constant32(1));
-    cc_.vpaddd(from, from, constant32(0x7fff));
-    cc_.vpaddd(from, from, v);
-    cc_.vpsrld(from, from, 16);
-    const Ymm nan = emit3(Inst::kIdVcmpps, v, v, Imm(3));
-    from = blend(from, constant32(0x7fc0), nan);
-  }
+  const Ymm from = memory == Dtype::BFloat16 ? bfloat16_words(v) : v;
   const Xmm high = cc_.newXmm();
   cc_.vextracti128(high, from, 1);
   if (memory == Dtype::BFloat16) cc_.vpackusdw(d, from.xmm(), high);
@@ -70,6 +77,24 @@ Xmm Emitter::shrink(Dtype memory, const Ymm& v) {
   if (memory == Dtype::Int8 || memory == Dtype::Bool) cc_.vpacksswb(d, d, d);
   if (memory == Dtype::Bool) cc_.vpabsb(d, d);
   return d;
+}
+
+// 16 lanes.
+void Emitter::store_sixteen(Dtype memory, const Mem& m, const Ymm& in) {
+  switch (size_of(memory)) {
+    case 4: cc_.vmovups(sized(m, 64), in); return;
+    case 2: {
+      if (memory == Dtype::Float16) return (void)cc_.vcvtps2ph(sized(m, 32), in, 0);
+      const Ymm words = memory == Dtype::BFloat16 ? bfloat16_words(in) : in;
+      cc_.emit(Inst::kIdVpmovdw, sized(m, 32), words);
+      return;
+    }
+    default: {
+      const Ymm bytes = memory == Dtype::Bool ? emit2(Inst::kIdVpsrld, in, Imm(31)) : in;
+      cc_.emit(Inst::kIdVpmovdb, sized(m, 16), bytes);
+      return;
+    }
+  }
 }
 
 void Emitter::store_memory(Dtype memory, const Mem& m, const Ymm in[2]) {
@@ -382,6 +407,7 @@ void Emitter::store_strided(Dtype memory, const Access& x, const Ymm in[2]) {
 }
 
 void Emitter::emit_store(Id v, Level* l) {
+  const At at(*this, l);
   const Instr& i = instr(v);
   if (l->kind != LevelKind::strip) return emit_uniform_store(v, l);
   const Dtype memory = memory_dtype(i.in[0]);
@@ -391,7 +417,10 @@ void Emitter::emit_store(Id v, Level* l) {
   const Access x = access(i.in[0], i.in[1], l);
   count_operands(v, l);
   Mask m = mask_of(i.in[3], l);
-  if (x.kind == Access::uniform || x.kind == Access::scattered) {
+  if (l->zmm) {
+    if (l->plan->streaming) cc_.vmovntps(sized(x.at(), 64), in[0]);
+    else store_sixteen(memory, x.at(), in[0]);
+  } else if (x.kind == Access::uniform || x.kind == Access::scattered) {
     store_lanes(memory, x, m, in);
   } else if (m.any) {
     store_masked(memory, x, m, in);

@@ -44,11 +44,43 @@ StripPlan Emitter::plan_of(const std::vector<Id>& roots, int axis, const Stash* 
     for (Id in : instr(v).in)
       if (in != no_value && plan.uses[in] < 0x7fff) ++plan.uses[in];
   }
+  plan.zmm = avx512_ && fits_zmm(plan, axis);
   find_regions(plan, axis);
   const bool branches = !plan.regions.empty();
   plan.unroll = plan.cost >= long_body ? interleaved_strips : branches ? 1 : plan.cost <= 6 ? 4 : plan.cost <= 16 ? 2 : 1;
   if (plan.cost >= long_body) make_schedule(plan, roots, axis);
   return plan;
+}
+
+// All that varies is of 32 bits and fewer, or an address; no lane is masked; and each operation has a form for 16 lanes.
+bool Emitter::fits_zmm(const StripPlan& plan, int axis) const {
+  if (plan.cost == 0) return false;
+  for (Id v : plan.needed) {
+    const Instr& i = instr(v);
+    if (i.op == Op::store || (i.op == Op::load && a_.varies(v, axis))) {
+      if (is_wide(memory_dtype(i.in[0])) || !a_.affine(i.in[1], axis)) return false;
+      if (i.in[3] != no_value || (i.op == Op::load && i.in[2] != no_value)) return false;
+      continue;
+    }
+    if (!a_.varies(v, axis) || (plan.stash && plan.stash->value == v)) continue;
+    if (i.dtype == Dtype::Int64 && a_.affine(v, axis)) continue;  // an address
+    if (i.op != Op::scalar || is_wide(i.dtype)) return false;
+    for (Id in : i.in)
+      if (in != no_value && is_wide(instr(in).dtype)) return false;
+    const bool division = i.prim == Prim::div || i.prim == Prim::rem;
+    if (i.prim == Prim::table || i.prim == Prim::mulhi_u32 || (division && !is_floating(i.dtype))) return false;
+  }
+  return !plan.stash || !is_wide(instr(plan.stash->value).dtype);
+}
+
+bool Emitter::all_contiguous(Level& parent, int axis, const Gp& i, const StripPlan& plan) {
+  for (Id v : plan.needed) {
+    const Instr& memory = instr(v);
+    if (memory.op != Op::store && !(memory.op == Op::load && a_.varies(v, axis))) continue;
+    Level probe = open_strip(&parent, axis, i, 0, plan);
+    if (access(memory.in[0], memory.in[1], &probe).kind != Access::contiguous) return false;
+  }
+  return true;
 }
 
 void Emitter::find_regions(StripPlan& plan, int axis) const {
@@ -183,7 +215,7 @@ const Stash* Emitter::make_stash(const StripPlan& plan, int axis, Level& level) 
   }
   if (best.value == no_value) return nullptr;
   best.base = cc_.newGpq();
-  cc_.lea(best.base, cc_.newStack(uint32_t(stash_elements + 8) * (is_wide(instr(best.value).dtype) ? 8 : 4), 32));
+  cc_.lea(best.base, cc_.newStack(uint32_t(stash_elements + 16) * (is_wide(instr(best.value).dtype) ? 8 : 4), 32));
   stashes_.push_back(best);
   return &stashes_.back();
 }
@@ -197,8 +229,8 @@ void Emitter::fill_stashes(const Group& g, Level& strip) {
     const Gp at = cc_.newGpq();
     cc_.mov(at, strip.index);
     cc_.and_(at, stash_elements - 1);
-    for (int h = 0; h < (is_wide(d) ? 2 : 1); ++h)
-      cc_.vmovups(asmjit::x86::ptr(s.base, at, shift, int32_t((strip.displacement << shift) + 32 * h), 32), lanes(s.value, &strip, h));
+    for (int h = 0; h < parts(d, &strip); ++h)
+      cc_.vmovups(asmjit::x86::ptr(s.base, at, shift, int32_t((strip.displacement << shift) + 32 * h), 32), part(s.value, &strip, h));
   }
 }
 
@@ -207,7 +239,7 @@ void Emitter::read_stash(const Stash& s, Level* l) {
   const uint32_t shift = is_wide(d) ? 3 : 2;
   Ymm out[2];
   for (int h = 0; h < halves(d, l); ++h)
-    out[h] = emit1(Inst::kIdVmovups, asmjit::x86::ptr(s.base, l->index, shift, int32_t((l->displacement << shift) + 32 * h), 32));
+    out[h] = emit1(Inst::kIdVmovups, asmjit::x86::ptr(s.base, l->index, shift, int32_t((l->displacement << shift) + 32 * h), zmm_ ? 64 : 32));
   Rep& r = new_rep(s.value, l);
   r.v[0] = out[0], r.v[1] = out[1];
 }
@@ -218,19 +250,24 @@ void Emitter::read_stash(const Stash& s, Level* l) {
 void Emitter::emit_region(const Region& r, Level* home) {
   open_regions_.push_back(&r);
   const Label skip = cc_.newLabel();
-  const Ymm mask = lanes(r.condition, home);
+  Ymm mask;
+  asmjit::x86::KReg condition;
+  if (home->zmm) condition = mask_register(r.condition, home);
+  else mask = lanes(r.condition, home);
   std::vector<Rep> outputs(r.outputs.size());
   for (size_t n = 0; n < outputs.size(); ++n)
     for (int h = 0; h < halves(instr(r.outputs[n]).dtype, home); ++h) outputs[n].v[h] = zero();
   suspend(*home);
   const Gp bits = cc_.newGpd();
-  cc_.vmovmskps(bits, mask);
+  if (home->zmm) cc_.kmovw(bits, condition);
+  else cc_.vmovmskps(bits, mask);
   if (r.when) cc_.test(bits, bits);
-  else cc_.cmp(bits, 0xff);
+  else cc_.cmp(bits, home->zmm ? 0xffff : 0xff);
   cc_.je(skip);
   {
     Level inside = open(LevelKind::strip, home, home->axis, home->index, home->displacement);
     inside.plan = home->plan;
+    inside.zmm = home->zmm;
     inside.region = &r;
     inside.tail = home->tail;
     inside.uses = home->uses;

@@ -105,6 +105,11 @@ void Emitter::emit_compare(Id v, Level* l) {
   }
   Id a = i.in[0], b = i.in[1];
   if (commutes(i.prim) && is_constant(a) && !is_constant(b)) std::swap(a, b);
+  if (l->zmm) {
+    const asmjit::x86::KReg k = compare_to_mask(i.prim, t, lanes(a, l), source(b, l));
+    new_rep(v, l).mask = k;
+    return;
+  }
   Ymm out[2];
   for (int h = 0; h < halves(t, l); ++h) {
     const Ymm left = lanes(a, l, h);
@@ -127,6 +132,14 @@ void Emitter::emit_select(Id v, Level* l) {
     cc_.test(flag, flag);
     cc_.cmovnz(g, x);
     new_rep(v, l).g = g;
+    return;
+  }
+  if (l->zmm) {
+    const asmjit::x86::KReg k = mask_register(c, l);
+    const Ymm no = lanes(b, l), d = new_lanes();
+    const Operand yes = source(a, l);  // may emit
+    cc_.k(k).emit(Inst::kIdVblendmps, d, no, yes);
+    new_rep(v, l).v[0] = d;
     return;
   }
   const bool wide = is_wide(i.dtype);
