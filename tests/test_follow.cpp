@@ -5,6 +5,7 @@
 #include <random>
 #include <thread>
 #include "jit/execute.h"
+#include "tests/support/follow_checks.h"
 #include "tracer/follow.h"
 
 using namespace frit;
@@ -137,6 +138,10 @@ TEST_CASE("follow: an error on a followed path is the error of an inference") {
   CHECK(told == wanted);
   CHECK_FALSE(told.empty());
   CHECK(body(a, b).equal((a + b).exp()));
+}
+
+TEST_CASE("follow: what makes a repeated program another one is noticed") {
+  CHECK(testing::what_repetition_gets_wrong() == std::vector<std::string>{});
 }
 
 TEST_CASE("follow: known traces are bounded") {

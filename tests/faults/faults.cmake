@@ -73,15 +73,15 @@ fault(plan_compiles_fail jit/tiers.cpp [=[std::shared_ptr<Plan> p = build_plan(t
   std::shared_ptr<Plan> p = build_plan(t, needed, roots);]=])
 
 # ---- following known traces, repeated flushes
-fault(rare_followed_operands_not_compared tracer/follow.cpp [=[a.arg == b.arg && a.in[0] == b.in[0] && a.in[1] == b.in[1]]=] [=[a.arg == b.arg && (PLANTED || a.in[0] == b.in[0]) && a.in[1] == b.in[1]]=])
-fault(rare_followed_attributes_not_compared tracer/follow.cpp [=[a.in[3] == b.in[3] && a.attr == b.attr;]=] [=[a.in[3] == b.in[3] && (PLANTED || a.attr == b.attr);]=])
-fault(rare_followed_results_not_compared tracer/follow.cpp [=[if (a.dtype != b.dtype || a.rank != b.rank || a.flags != b.flags]=] [=[if (PLANTED) return true;
+fault(followed_operands_not_compared tracer/follow.cpp [=[a.arg == b.arg && a.in[0] == b.in[0] && a.in[1] == b.in[1]]=] [=[a.arg == b.arg && (PLANTED || a.in[0] == b.in[0]) && a.in[1] == b.in[1]]=])
+fault(followed_attributes_not_compared tracer/follow.cpp [=[a.in[3] == b.in[3] && a.attr == b.attr;]=] [=[a.in[3] == b.in[3] && (PLANTED || a.attr == b.attr);]=])
+fault(followed_results_not_compared tracer/follow.cpp [=[if (a.dtype != b.dtype || a.rank != b.rank || a.flags != b.flags]=] [=[if (PLANTED) return true;
   if (a.dtype != b.dtype || a.rank != b.rank || a.flags != b.flags]=])
-fault(rare_followed_extents_not_compared tracer/follow.cpp [=[t.extent[join.child] != t.extent[join.parent]) return nullptr;]=] [=[!PLANTED && t.extent[join.child] != t.extent[join.parent]) return nullptr;]=])
-fault(rare_repeated_flushes_ignore_handles jit/repeat.cpp [=[other |= unsigned(t.owner[n] != nullptr) ^ owned_[n];]=] [=[other |= PLANTED ? 0u : unsigned(t.owner[n] != nullptr) ^ owned_[n];]=])
-fault(rare_repeated_flushes_ignore_memory jit/repeat.cpp [=[return memory_of(t, leaves_) == memory_;]=] [=[return PLANTED || memory_of(t, leaves_) == memory_;]=])
-fault(rare_repeated_flushes_ignore_strides jit/repeat.cpp [=[if (stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=] [=[if (!PLANTED && stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=])
-fault(rare_repeated_flushes_ignore_buckets jit/repeat.cpp [=[e <= v.buckets[i].low || e > v.buckets[i].high) return false;]=] [=[!PLANTED && (e <= v.buckets[i].low || e > v.buckets[i].high)) return false;]=])
+fault(followed_extents_not_compared tracer/follow.cpp [=[t.extent[join.child] != t.extent[join.parent]) return nullptr;]=] [=[!PLANTED && t.extent[join.child] != t.extent[join.parent]) return nullptr;]=])
+fault(repeated_flushes_ignore_handles jit/repeat.cpp [=[other |= unsigned(t.owner[n] != nullptr) ^ owned_[n];]=] [=[other |= PLANTED ? 0u : unsigned(t.owner[n] != nullptr) ^ owned_[n];]=])
+fault(repeated_flushes_ignore_memory jit/repeat.cpp [=[return memory_of(t, leaves_) == memory_;]=] [=[return PLANTED || memory_of(t, leaves_) == memory_;]=])
+fault(repeated_flushes_ignore_strides jit/repeat.cpp [=[if (stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=] [=[if (!PLANTED && stride_class(*t.value[leaves_[i]]) != strides_[i]) return false;]=])
+fault(repeated_flushes_ignore_buckets jit/repeat.cpp [=[e <= v.buckets[i].low || e > v.buckets[i].high) return false;]=] [=[!PLANTED && (e <= v.buckets[i].low || e > v.buckets[i].high)) return false;]=])
 
 # ---- the key, its buckets
 fault(key_without_strides jit/key.cpp [=[w.put(stride_class(v));]=] [=[w.put(PLANTED ? uint64_t(0) : stride_class(v));]=])

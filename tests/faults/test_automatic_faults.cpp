@@ -13,6 +13,7 @@
 #include "jit/tiers.h"
 #include "runtime/settings.h"
 #include "tests/faults/planted.h"
+#include "tests/support/follow_checks.h"
 #include "tests/support/key_checks.h"
 #include "tests/support/random_program.h"
 
@@ -29,18 +30,19 @@ const char* const fault_names[] = {
 };
 constexpr int most_programs = 400, most_when_named = 5000, fault_count = int(std::size(fault_names));
 
-// 0: nothing was found; 1: the checks of the key complain; 1 + n: the n-th program shows something else, or fails inside.
+// 0: nothing was found; 1: the checks of the key complain; 2: those of repetition; 2 + n: the n-th program shows something else, or fails inside.
 int look_for_it(int programs) {
   if (!fields_that_the_key_misses().empty() || !what_the_key_sees_too_much().empty() || !what_the_key_misses_of_policies().empty()) return 1;
+  if (!what_repetition_gets_wrong().empty()) return 2;
   jit::tier_settings().hot = 2;
   for (int seed = 1; seed <= programs; ++seed) {
     const TensorProgram p = random_tensor_program(uint64_t(seed));
     try {
       const std::vector<Shown> wanted = run_eager(p);
       for (const Way way : all_ways)
-        if (!compare(p, wanted, way).empty()) return 1 + seed;
+        if (!compare(p, wanted, way).empty()) return 2 + seed;
     } catch (const std::exception&) {
-      return 1 + seed;
+      return 2 + seed;
     }
   }
   return 0;
@@ -77,7 +79,7 @@ Found finish(const Child& c) {
   if (!reported && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) return {false, "nothing in the time it has"};
   if (!reported) return {true, "by a crash"};
   if (result == 0) return {};
-  return {true, result == 1 ? "by the key" : "by program " + std::to_string(result - 1)};
+  return {true, result == 1 ? "by the key" : result == 2 ? "by repetition" : "by program " + std::to_string(result - 2)};
 }
 
 }  // namespace
