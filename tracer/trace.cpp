@@ -1,7 +1,6 @@
 // Recording: cells, traces and the recorder. An op's way: node_of() for its operands (a real tensor enters the open trace
 // as a leaf), emit() (shapes.cpp checks and infers; one node is appended), finish() (a cell for the node; in eager mode the
-// trace of one op is flushed at once). A flush asks the executor for values, hands them to the cells that are still alive,
-// and keeps the trace when a live handle's gradient can reach it. Start at Recorder::emit.
+// trace of one op is flushed at once; flush.cpp). Start at Recorder::emit.
 #include "tracer/trace.h"
 #include <algorithm>
 #include <bit>
@@ -10,6 +9,7 @@
 #include "runtime/error.h"
 #include "runtime/source_line.h"
 #include "tracer/anomaly.h"
+#include "tracer/axis_labels.h"
 #include "tracer/custom.h"
 #include "tracer/follow.h"
 #include "tracer/freeze.h"
@@ -20,10 +20,8 @@
 namespace frit::tracer {
 
 namespace {
-std::atomic<uint64_t> next_instance{1}, next_order{1};
-Executor executor = nullptr;
+std::atomic<uint64_t> next_instance{1};
 std::atomic<bool> eager_default{true};
-NameText names_to_text = nullptr;
 
 // Free lists of dead objects, one per thread. Objects move between threads freely: a list only holds dead ones.
 template <class T> struct Pool {
@@ -270,69 +268,7 @@ void Trace::rewind(const Mark& m) {
   extent.resize(m.sizes), parent.resize(m.sizes), derived.resize(m.sizes), name.resize(m.sizes);
 }
 
-// ---- axis names -----------------------------------------------------------------------------------------------------
-namespace {
-// Labels are read without a lock: an entry is written once, before its number is known to anybody.
-struct Label {
-  uint16_t name;
-  const CallSite* site;
-};
-constexpr size_t most_labels = 1 << 16, most_with_sites = 1 << 15;
-Label labels[most_labels];
-struct LabelNumbers {
-  std::mutex lock;
-  std::map<std::pair<uint16_t, const CallSite*>, uint16_t> known;
-};
-}  // namespace
-uint16_t axis_label(uint16_t name, const CallSite* site) {
-  static LabelNumbers* numbers = new LabelNumbers;  // never destroyed
-  if (!name) return 0;
-  const std::lock_guard hold(numbers->lock);
-  if (const auto at = numbers->known.find({name, site}); at != numbers->known.end()) return at->second;
-  const size_t next = numbers->known.size() + 1;
-  if (next >= most_with_sites) site = nullptr;  // names may stand in very many lines: the later ones are not told
-  if (const auto at = numbers->known.find({name, site}); at != numbers->known.end()) return at->second;
-  if (next >= most_labels) throw ValueError("axis names: too many different names are in use. Use fewer.");
-  labels[next] = {name, site};
-  return numbers->known[{name, site}] = uint16_t(next);
-}
-uint16_t label_name(uint16_t label) { return labels[label].name; }
-const CallSite* label_site(uint16_t label) { return labels[label].site; }
-
-std::vector<uint16_t> axis_names(Cell* c) {
-  const Reading reading(c);
-  std::vector<uint16_t> names(size_t(rank_of(c)));
-  for (size_t i = 0; i < names.size(); ++i) names[i] = label_name(c->value ? c->value->name[i] : c->trace->label_of(c->trace->nodes[c->node].result.size[i]));
-  return names;
-}
-namespace {
-// Of a node whose size ids are its own (expand with kind 1).
-void name_axes(Trace& t, uint32_t n, const std::vector<uint16_t>& names) {
-  for (size_t i = 0; i < names.size(); ++i) {
-    const SizeId s = t.nodes[n].result.size[i];
-    if (s >= 2) t.name[s] = axis_label(names[i], t.nodes[n].result.site), t.has_names |= names[i] != 0;
-  }
-}
-}  // namespace
-Var with_names(const Var& a, const std::vector<uint16_t>& names) {
-  // A view with ids of its own, so that only what follows from it carries the names.
-  settle_operand(a.cell());
-  const Turn turn;
-  Recorder& r = turn.r;
-  const Sizes e = sizes_of(a);
-  Call call{.op = Op::expand, .kind = 1, .attr = e.size()};
-  call.in[0] = r.node_of(a.cell());
-  call.arg = r.bind(e.data(), e.size());
-  const uint32_t n = r.append(call);
-  name_axes(*r.open, n, names);
-  if (r.follow && r.follow->following()) r.follow->settle(*r.open, n);
-  return r.finish_view(n, a.cell());
-}
-
 // ---- recording ----------------------------------------------------------------------------------------------------
-void set_executor(Executor e) { executor = e; }
-void set_name_text(NameText f) { names_to_text = f; }
-const std::string& name_text(uint16_t name) { return names_to_text(name); }
 void set_eager_default(bool on) { eager_default = on; }
 
 namespace {
@@ -642,57 +578,6 @@ void Recorder::make_view(Cell* c, Cell* base, const ViewRecipe& recipe) {
   *c->recipe = recipe;
 }
 
-// Node and size ids are small, and a trace keeps its operands alive: what the user has let go of since would be free by now.
-// (What it defers costs nothing yet.) A loop that reads nothing is cut between two of its turns, so that all its traces are alike.
-namespace {
-uint64_t held_alone(const Trace& t) {
-  uint64_t bytes = 0;
-  for (const Value* v : t.value)
-    if (v && v->refs.load(std::memory_order_relaxed) == 1 && v->storage->refs.load(std::memory_order_relaxed) == 1) bytes += v->storage->bytes;
-  return bytes;
-}
-// The ops as they repeat: what they are, and how far back their operands lie. Leaves do not count: some enter in the first turn only.
-std::vector<uint64_t> op_pattern(const Trace& t) {
-  std::vector<uint64_t> pattern;
-  std::vector<uint32_t> place(t.nodes.size());
-  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
-    const Node& node = t.nodes[n];
-    place[n] = uint32_t(pattern.size());
-    if (node.call.op == Op::leaf) continue;
-    uint64_t h = uint64_t(node.call.op) | uint64_t(node.call.kind) << 16 | uint64_t(node.call.mode) << 24 | uint64_t(node.result.rank) << 40;
-    for (int k = 0; k < t.input_count(n); ++k)
-      if (const uint32_t in = t.input(n, k); in != scalar_operand && t.nodes[in].call.op != Op::leaf)
-        h = (h ^ (place[n] - place[in])) * 0x9e3779b97f4a7c15u;
-    pattern.push_back(h);
-  }
-  return pattern;
-}
-size_t period_of(const std::vector<uint64_t>& pattern) {
-  const size_t count = pattern.size();
-  for (size_t p = 1; p <= 2048 && 3 * p <= count; ++p) {
-    const size_t checked = std::min(std::max<size_t>(2 * p, 64), count - p);
-    if (std::equal(pattern.end() - std::ptrdiff_t(checked), pattern.end(), pattern.end() - std::ptrdiff_t(checked + p))) return p;
-  }
-  return 1;
-}
-}  // namespace
-bool Recorder::full_at_period() {
-  Trace& t = *open;
-  if (t.entered_bytes > t.entered_most) {
-    if (held_alone(t) > uint64_t(512) << 20) return true;
-    t.entered_most = t.entered_bytes + (uint64_t(1) << 30);
-  }
-  if (t.nodes.size() < 8192 && t.extent.size() < 32768) return false;
-  if (t.nodes.size() >= 12288 || t.extent.size() >= 49152) return true;
-  if (!t.period_end) {
-    const std::vector<uint64_t> pattern = op_pattern(t);
-    const size_t p = period_of(pattern);
-    t.period_end = (pattern.size() + p - 1) / p * p;
-  }
-  const size_t ops = size_t(std::count_if(t.nodes.begin(), t.nodes.end(), [](const Node& n) { return n.call.op != Op::leaf; }));
-  return ops >= t.period_end;
-}
-
 // ---- in place -------------------------------------------------------------------------------------------------------
 void Recorder::rename(Cell* c, uint32_t node) {
   if (c->deferred) c->trace->owner[c->node] = nullptr;
@@ -750,128 +635,6 @@ void Recorder::refresh(Cell* view) {
   if (follow && follow->following()) follow->settle(*open, now);
   rename(view, now);
   view->seen = root_base(view)->writes;
-}
-
-uint64_t next_flush_order() { return next_order.load(std::memory_order_relaxed); }
-
-// ---- flush ------------------------------------------------------------------------------------------------------------
-namespace {
-// What a later backward can read: walks from the live handles that want a gradient; drops every other value.
-void keep_saved(Trace& t, std::vector<bool>& reached) {
-  std::vector<bool> saved(t.nodes.size());
-  for (uint32_t n = uint32_t(t.nodes.size()); n-- > 0;) {
-    if (!reached[n] || (t.nodes[n].call.mode & new_leaf)) continue;  // a gradient ends at a leaf that was written
-    if (is_custom(t, n)) reach_custom(t, n, reached);
-    const uint8_t what = n < t.walked.size() && t.walked[n] ? 0 : saved_of(t, n);
-    for (int k = 0; k < t.input_count(n); ++k) {
-      const uint32_t in = t.input(n, k);
-      if (in == scalar_operand) continue;
-      if (t.nodes[in].result.flags & wants_grad) reached[in] = true;
-      if (k < 3 && what & (In0 << k)) saved[in] = true;
-    }
-    if (what & Out) saved[n] = true;
-  }
-  for (uint32_t n = 0; n < t.nodes.size(); ++n)
-    if (t.value[n] && !saved[n]) release(std::exchange(t.value[n], nullptr));
-}
-}  // namespace
-
-namespace {
-// Another thread's trace is run here as a deferred one, whatever this thread's mode.
-struct ForAnother {
-  Recorder &mine = recorder();
-  const bool eager = std::exchange(mine.eager, false), foreground = std::exchange(mine.foreground, false);
-  ~ForAnother() { mine.eager = eager, mine.foreground = foreground; }
-};
-}  // namespace
-void Recorder::flush(const char* cause) {
-  if (this != &recorder()) {  // claimed
-    const ForAnother another;
-    return open->nodes.empty() ? void() : run_open(cause);
-  }
-  const Turn turn;
-  if (!open->nodes.empty()) run_open(cause);
-}
-void Recorder::bury_orphans() {
-  std::vector<Cell*> dead;
-  {
-    const std::lock_guard hold(orphans_lock);
-    dead.swap(orphans);
-  }
-  for (Cell* c : dead) {
-    if (c->deferred.load(std::memory_order_relaxed)) {
-      if (Cell*& place = open->owner[c->node]; place == c) place = nullptr;
-      c->trace = nullptr;
-      c->deferred.store(false, std::memory_order_relaxed);
-    }
-    destroy(c);
-  }
-}
-void Recorder::run_open(const char* cause) {
-  bury_orphans();
-  cut = false;
-  Trace& t = *open;
-  t.records = nullptr;
-  if (follow) {
-    if (eager) follow->stop();
-    else if (replayed) follow->stop();
-    else t.records = follow->end(t);
-  }
-  if (replayed) t.records = std::exchange(replayed, nullptr);
-  std::exception_ptr failure;
-  try {
-    executor(t, cause);
-  } catch (const OutOfMemoryError& e) {
-    OutOfMemoryError told(e.msg() + memory_report(t));
-    told.called_at(e.site());
-    failure = std::make_exception_ptr(told);
-  } catch (...) {  // what could be made is real; the rest is poisoned
-    failure = std::current_exception();
-  }
-  if (anomaly.check_nan) find_first_nan(t, anomaly);
-  t.settle();
-  bool keep = false;
-  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
-    if (t.has_names && t.value[n] && t.nodes[n].call.op != Op::leaf)  // saved ones too: gradients carry the names on
-      for (int i = 0; i < t.value[n]->rank; ++i)
-        if (const uint16_t name = t.label_of(t.nodes[n].result.size[i]); t.value[n]->name[i] != name) t.value[n]->name[i] = name;
-    Cell* c = t.owner[n];
-    if (!c) continue;
-    if (!t.value[n]) {
-      c->trace = nullptr;
-      t.owner[n] = nullptr;
-      c->deferred.store(false, std::memory_order_release);
-      continue;
-    }
-    c->value = t.value[n];
-    retain(c->value);
-    const Node& node = t.nodes[n];
-    const bool past = (node.result.flags & wants_grad) && !(node.call.mode & new_leaf);
-    if (!past) c->trace = nullptr;
-    keep |= past;
-    // Who sees this from another thread sees what is above. (Where the trace is kept, below.)
-    if (!past) c->deferred.store(false, std::memory_order_release);
-  }
-  args_bound = 0, lists_bound = 0;
-  if (!keep) {
-    t.clear();
-    if (failure) std::rethrow_exception(failure);
-    return;
-  }
-  std::vector<bool> reached(t.nodes.size());
-  for (uint32_t n = 0; n < t.nodes.size(); ++n)
-    if (Cell* c = t.owner[n]; c && c->trace) reached[n] = true, retain(&t), c->deferred.store(false, std::memory_order_release);
-  keep_saved(t, reached);
-  for (Leaf& l : t.leaves) {  // where no gradient goes, nothing is kept alive
-    if (reached[l.node]) continue;
-    if (l.cell) release_cell(std::exchange(l.cell, nullptr));
-    if (l.trace) frit::tracer::release(std::exchange(l.trace, nullptr));
-  }
-  t.owner.clear();
-  t.order = next_order.fetch_add(1, std::memory_order_relaxed);
-  open = new_trace();
-  release(&t);
-  if (failure) std::rethrow_exception(failure);
 }
 
 }  // namespace frit::tracer

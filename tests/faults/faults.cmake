@@ -51,14 +51,14 @@ fault(saved_operands_not_kept jit/execute.cpp [=[if (k < 3 && saved & (In0 << k)
 fault(unread_writes_left_out jit/execute.cpp [=[(node.call.mode & in_place) && !(pure.size() && pure[n]))]=] [=[(node.call.mode & in_place) && !PLANTED && !(pure.size() && pure[n]))]=])
 
 # ---- recording: views, writes, saved tensors
-fault(saved_operands_released tracer/trace.cpp [=[if (k < 3 && what & (In0 << k)) saved[in] = true;]=] [=[if (!PLANTED && k < 3 && what & (In0 << k)) saved[in] = true;]=])
+fault(saved_operands_released tracer/flush.cpp [=[if (k < 3 && what & (In0 << k)) saved[in] = true;]=] [=[if (!PLANTED && k < 3 && what & (In0 << k)) saved[in] = true;]=])
 fault(rare_written_tensors_read_as_they_were tracer/trace.cpp [=[if (!is_stale(*open, latest)) return latest;]=] [=[if (PLANTED || !is_stale(*open, latest)) return latest;]=])
 fault(rare_views_of_written_bases_stay tracer/trace.cpp [=[if (c->base && root_base(c)->writes != c->seen) refresh(c);]=] [=[if (c->base && root_base(c)->writes != c->seen && !(PLANTED && !eager)) refresh(c);]=])
 fault(rare_bases_do_not_learn_of_written_views tracer/trace.cpp [=[if (!grad) return;]=] [=[if (!grad || (PLANTED && !eager)) return;]=])
 fault(reads_do_not_wait_for_writes tracer/trace.cpp [=[if (c->deferred || (c->value && c->value->storage->pending]=] [=[if (c->deferred || (!PLANTED && c->value && c->value->storage->pending]=])
 fault(rare_recorded_writes_do_not_count tracer/trace.cpp [=[s->version.fetch_add(1, std::memory_order_relaxed);]=] [=[if (eager || !PLANTED) s->version.fetch_add(1, std::memory_order_relaxed);]=])
 fault(rare_overwritten_leaves_read_as_they_were tracer/trace.cpp [=[if (eager || !c->value || open->version[n] == c->value->storage->version]=] [=[if (PLANTED || eager || !c->value || open->version[n] == c->value->storage->version]=])
-fault(names_follow_size_classes tracer/trace.cpp [=[if (const uint16_t name = t.label_of(t.nodes[n].result.size[i]); t]=] [=[if (const uint16_t name = t.label_of(PLANTED && !eager ? t.find(t.nodes[n].result.size[i]) : t.nodes[n].result.size[i]); t]=])
+fault(names_follow_size_classes tracer/flush.cpp [=[if (const uint16_t name = t.label_of(t.nodes[n].result.size[i]); t]=] [=[if (const uint16_t name = t.label_of(PLANTED && !eager ? t.find(t.nodes[n].result.size[i]) : t.nodes[n].result.size[i]); t]=])
 fault(rare_overwritten_saved_tensors_unnoticed tracer/gradient.cpp [=[if (memory_place(t, t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);]=] [=[if (!PLANTED && memory_place(t, t.written[k]) == own) overwritten(t, n, reader, by, t.written[k]);]=])
 fault(strides_of_results_not_predicted tracer/predict.cpp [=[ordered_strides(out.extent, out.rank, order, out.stride);]=] [=[PLANTED ? make_contiguous(out) : ordered_strides(out.extent, out.rank, order, out.stride);]=])
 
