@@ -3,7 +3,7 @@
 # named. Text that is not in its file any more stops the build: the fault moves with the code.
 
 # ---- which ops share a kernel, and in which order
-fault(rare_axes_of_kept_values_mixed_up jit/fuse.cpp [=[if (shown[i] != own) return false;]=] [=[if (!PLANTED && shown[i] != own) return false;]=])
+fault(axes_of_kept_values_mixed_up jit/fuse.cpp [=[if (shown[i] != own) return false;]=] [=[if (!PLANTED && shown[i] != own) return false;]=])
 fault(writes_through_views_share_a_kernel jit/fuse.cpp [=[if (h == g && !d.same_group_allowed)]=] [=[if (!PLANTED && h == g && !d.same_group_allowed)]=])
 fault(outputs_that_are_roots_forgotten jit/fuse.cpp [=[bool out = roots_[n] || g.kind == GroupKind::single;]=]
   [=[bool out = (roots_[n] && !PLANTED) || g.kind == GroupKind::single;]=])
@@ -22,7 +22,7 @@ fault(operands_that_do_not_vary_counted_once jit/group.cpp [=[if (!varies(item.r
 fault(rare_conversions_by_machine jit/group.cpp [=[b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0]]=]
   [=[(PLANTED ? v : b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0])]=])
 fault(numbers_from_the_first_slot jit/plan.cpp [=[t.args[call.arg + s.slot]]=] [=[t.args[call.arg + (PLANTED ? 0 : s.slot)]]=])
-fault(rare_half_numbers_not_rounded jit/plan.cpp [=[if (is_half(s.type)) {]=] [=[if (!PLANTED && is_half(s.type)) {]=])
+fault(half_numbers_not_rounded jit/plan.cpp [=[if (is_half(s.type)) {]=] [=[if (!PLANTED && is_half(s.type)) {]=])
 fault(numbers_baked_into_the_plan jit/plan.cpp [=[for (const GroupPlan::NumberSource& n : gp.numbers) slot[count++] = number_slot(t, n);]=]
   [=[for (const GroupPlan::NumberSource& n : gp.numbers) {
     static thread_local std::vector<std::pair<const void*, Slot>> baked;

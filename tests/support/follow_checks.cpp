@@ -98,6 +98,19 @@ std::vector<std::string> what_repetition_gets_wrong() {
     synchronize();
     return TensorList{(x + y).exp()};
   });
+  // Two that random programs seldom reach.
+  c.same("a constant tensor of a half type", [](int turn) {
+    const Tensor x = real({9}, turn).to(kBFloat16), y = real({9}, turn).to(kFloat16);
+    synchronize();
+    return TensorList{x * full({9}, 0.1, kBFloat16), y + full({9}, 0.3, kFloat16), x.to(kFloat32) * full({}, 1.7, kBFloat16)};
+  });
+  c.same("a kept value along another axis of the same extent", [](int turn) {
+    const Tensor x = real({6, 6}, turn).mul(real({6}, 2).unsqueeze(1));
+    synchronize();
+    const Tensor kept = x.sum({1}), across = kept.expand({6, 6}), along = kept.unsqueeze(1).expand({6, 6});
+    const Tensor y = (across * across).minimum(across), z = along * 2 + x;
+    return TensorList{y, z, x + y + z, across.sum({1}) + x.amax({1})};
+  });
   // A bucket that is left is another plan, and counted.
   const auto call = [](int64_t n) {
     const Tensor x = real({n}, 1);
