@@ -370,6 +370,10 @@ std::vector<Var> run_backward(const std::vector<Var>& roots, const std::vector<V
 }
 
 std::vector<Var> run_forward(const std::vector<Var>& outputs, const std::vector<Var>& inputs, const std::vector<Var>& tangents) {
+  for (const std::vector<Var>* list : {&outputs, &inputs, &tangents})
+    for (const Var& v : *list)
+      if (v.defined()) settle_operand(v.cell());
+  const Turn turn;
   std::map<Place, bool> reached;
   std::vector<Place> stack;
   const auto reach = [&](const Origin& o) {
