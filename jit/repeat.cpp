@@ -40,7 +40,7 @@ PlanUse RepeatedFlush::plan(const Trace& t) {
   };
   const auto at = std::find_if(variants_.begin(), variants_.end(), holds);
   if (at == variants_.end()) return {};
-  PlanUse p = at->use.again();
+  PlanUse p = PlanUse{at->plan.lock(), at->life, false}.again();
   if (!p.plan) {
     variants_.erase(at);
     return {};
@@ -55,7 +55,7 @@ std::vector<TraceKey::Axis> RepeatedFlush::axes(const Trace& t) const {
 }
 void RepeatedFlush::add(const TraceKey& key, const PlanUse& use) {
   if (variants_.size() >= most_variants) variants_.erase(variants_.begin());
-  Variant v{{}, use};
+  Variant v{{}, use.plan, use.life};
   for (const TraceKey::Axis& a : key.axes) v.buckets.push_back(a.bucket);
   variants_.push_back(std::move(v));
 }

@@ -26,7 +26,8 @@ class RepeatedFlush final : public tracer::FlushRecord {
   };
   struct Variant {
     std::vector<BucketPolicy::Bucket> buckets;  // by axis
-    PlanUse use;
+    std::weak_ptr<Plan> plan;                   // the cache's to keep
+    std::shared_ptr<PlanUse::Life> life;
   };
   uint64_t generation_;
   bool fast_math_;

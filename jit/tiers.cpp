@@ -410,7 +410,7 @@ PlanUse plan_for(const Trace& t, const TraceKey& key, const std::vector<bool>& n
   return {plan, add_entry(s, st, std::move(bytes), key), true};
 }
 PlanUse PlanUse::again() const {
-  if (!life || life->dropped.load(std::memory_order_relaxed)) return {};
+  if (!plan || !life || life->dropped.load(std::memory_order_relaxed)) return {};
   if (!life->used.load(std::memory_order_relaxed)) life->used.store(true, std::memory_order_relaxed);
   count(&Counters::plan_hits);
   return *this;
