@@ -23,7 +23,7 @@ static_assert(known_shapes == 16, "slot() has four bits");
 struct Known {
   Shape shape;
   bool transposed = false;
-  TileCalls calls;
+  TileCalls calls;  // none: the driver is needed
 };
 
 thread_local Known* known = nullptr;  // the array lies on the heap: thread-local memory is scarce in libraries
@@ -53,7 +53,7 @@ bool multiply_known(const Product& p, const void* a, const void* b, void* c) {
   if (!known) return false;
   const Shape shape(p);
   Known& k = known[shape.slot()];
-  if (!(k.shape == shape)) return false;
+  if (k.calls.count == 0 || !(k.shape == shape)) return false;
   const int64_t size = int64_t(size_of(p.dtype));
   const auto at = [&](const int64_t* offset, int64_t i) { return offset ? offset[i] * size : 0; };
   for (int64_t i = 0; i < p.batch; i++)
@@ -62,11 +62,14 @@ bool multiply_known(const Product& p, const void* a, const void* b, void* c) {
 }
 
 void remember(const Product& p, const View& v, bool transposed) {
-  TileCalls calls;
-  if (ending || !list_calls(v, calls)) return;
+  if (ending) return;
   static thread_local Owner owner;
   const Shape shape(p);
-  known[shape.slot()] = {shape, transposed, calls};
+  Known& k = known[shape.slot()];
+  if (k.shape == shape) return;  // it was tried
+  TileCalls calls;
+  if (!list_calls(v, calls)) calls.count = 0;
+  k = {shape, transposed, calls};
 }
 
 }  // namespace frit::jit::products

@@ -34,6 +34,7 @@ Emitter::Group Emitter::make_group(Id v, Level* l, int vector_axis) {
   for (const Stash& s : stashes_)
     if (std::find(g.ids.begin(), g.ids.end(), s.filler) != g.ids.end()) roots.push_back(s.value);
   g.plan = plan_of(roots, vector_axis);
+  g.plan.zmm &= vector_axis == g.axis;  // columns keep eight lanes apart in memory
   for (Id id : g.ids) {
     const Instr& r = instr(id);
     g.plan.zmm &= !is_wide(value_dtype(r)) && r.in[1] == no_value && !is_argument(r) && !(has_tree(r) && r.order == Order::pairwise);
