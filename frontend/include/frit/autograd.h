@@ -34,6 +34,8 @@ using variable_list = std::vector<Tensor>;
 // when an input takes no part, unless allow_unused (then it is undefined).
 variable_list grad(const variable_list& outputs, const variable_list& inputs, const variable_list& grad_outputs = {},
                    std::optional<bool> retain_graph = std::nullopt, bool create_graph = false, bool allow_unused = false);
+// create_graph: the gradients can be differentiated again. A leaf whose gradient has such a graph is part of it, so that both live
+// until the gradient is taken from the leaf (zero_grad, set_grad); autograd::grad leaves no such circle.
 void backward(const variable_list& tensors, const variable_list& grad_tensors = {}, std::optional<bool> retain_graph = std::nullopt,
               bool create_graph = false, const variable_list& inputs = {});
 
