@@ -9,7 +9,7 @@ cases=$here/tests/cli/scripts/cases.cpp bodies=$here/tests/cli/scripts/bodies.cp
 work=$(mktemp -d /tmp/frit_wrong_XXXXXX)
 full=$work/full
 finish() {
-  mountpoint -q "$full" && umount "$full"
+  mountpoint -q "$full" && umount -l "$full"
   chmod -R u+rwX "$work" 2>/dev/null
   rm -rf "$work"
 }
