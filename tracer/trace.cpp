@@ -82,15 +82,20 @@ void destroy(Cell* c) noexcept {
     c->home->orphans.push_back(c);
     return;
   }
+  if (c->deferred.load(std::memory_order_relaxed)) {  // while no other thread runs the trace: it would have made the cell real
+    c->home->ownership.enter();
+    if (c->deferred.load(std::memory_order_relaxed)) {
+      c->trace->owner[c->node] = nullptr;
+      c->trace = nullptr;
+    }
+    c->home->ownership.leave();
+  }
   if (c->hooks) {
     if (c->hooks->retained == c) c->hooks->retained = nullptr;
     c->hooks.reset();
   }
   if (c->value) release(c->value);
-  if (c->trace) {
-    if (c->deferred) c->trace->owner[c->node] = nullptr;
-    else release(c->trace);
-  }
+  if (c->trace) release(c->trace);
   if (c->grad) release_cell(c->grad);
   if (c->base) release_cell(c->base);
   if (c->recipe) Pool<ViewRecipe>::give(c->recipe);
