@@ -151,7 +151,7 @@ std::string compare(const Case& t, uint64_t seed) {
     for (const int run : {0, 1, 2, 3}) {  // twice each, since a product of a known shape takes a shorter way
       use_avx512(run >= 2);
       if (run >= 2 && !uses_avx512()) break;
-      std::memcpy(c.data(), before.data(), before.size());
+      std::copy(before.begin(), before.end(), c.data());
       jit::product_x86(p, origin(a.data(), pa), origin(b.data(), pb), const_cast<char*>(origin(c.data(), pc)));
       use_avx512(wide);
       for (int64_t i = 0; i < pc.count; i++)

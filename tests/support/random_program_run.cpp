@@ -127,6 +127,14 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
   Machine m;
   m.program = &p, m.shown = &shown;
   m.slot.resize(size_t(p.slots));
+  // A leaf whose gradient has a graph of its own is part of a circle, until the gradient is taken from it.
+  const auto let_go = [&](int first) {
+    for (size_t s = size_t(first); s < m.slot.size(); ++s)
+      try {
+        if (Tensor& t = m.slot[s]; t.defined() && t.is_leaf() && t.requires_grad()) t.set_grad({});
+      } catch (const Error&) {  // it was never made
+      }
+  };
   for (int r = 0; r < int(p.extents.size()); ++r) {
     m.enter(r);
     around(r, [&] {
@@ -149,6 +157,7 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
         }
       }
     });
+    let_go(p.kept_slots);
     for (int s = p.kept_slots; s < p.slots; ++s) m.slot[size_t(s)] = Tensor();
   }
   m.instruction = int(p.instructions.size());
@@ -161,6 +170,7 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
         m.show("error: " + without_maker(e));
       }
     }
+  let_go(0);
   return shown;
 }
 
