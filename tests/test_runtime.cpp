@@ -302,7 +302,7 @@ TEST_CASE("allocator: the limit, and what the error says") {
     CHECK_THROWS_AS(allocate(size_t(24) << 20), OutOfMemoryError);  // more than the limit allows, and than what is free beside `held`
     CHECK_THROWS_WITH(allocate(size_t(30) << 20), Contains("out of memory: 30.0 MiB asked for") &&
                                                       Contains("held (8.0 MiB in tensors") && Contains("limit FRIT_MEMORY_LIMIT = "));
-    CHECK(memory_stats().reserved == reserved);
+    CHECK(memory_stats().reserved <= reserved);  // free pages beside `held` may have gone
     // Cached blocks of another size make room.
     deallocate(allocate(size_t(16) << 20), size_t(16) << 20);
     void* other = allocate(size_t(12) << 20);
