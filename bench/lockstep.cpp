@@ -19,12 +19,7 @@ struct Side {
   float step(const Batch& batch) {
     jit::ModeGuard guard(mode);
     const auto start = std::chrono::steady_clock::now();
-    optimizer.zero_grad();
-    const Tensor loss = loss_of(net, batch, kMean);
-    loss.backward();
-    nn::utils::clip_grad_norm_(net.parameters(), 1.0);
-    optimizer.step();
-    const float value = loss.item<float>();
+    const float value = train_step(net, optimizer, batch);
     ms = 1e3 * seconds_since(start);
     return value;
   }

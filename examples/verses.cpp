@@ -181,6 +181,15 @@ Tensor loss_of(Transformer& net, const Batch& batch, Reduction::Kind reduction) 
                                        nn::functional::CrossEntropyFuncOptions().reduction(reduction));
 }
 
+float train_step(Transformer& net, optim::AdamW& optimizer, const Batch& batch) {
+  optimizer.zero_grad();
+  const Tensor loss = loss_of(net, batch, kMean);
+  loss.backward();
+  nn::utils::clip_grad_norm_(net.parameters(), 1.0);
+  optimizer.step();
+  return loss.item<float>();
+}
+
 template <class Loader> double held_out_loss(Transformer& net, Loader& loader) {
   NoGradGuard no_grad;
   double sum = 0;
@@ -255,12 +264,7 @@ double train(const Settings& s) {
   while (step < s.steps) {
     for (auto& batch : *loader) {
       schedule.step();
-      optimizer.zero_grad();
-      const Tensor loss = loss_of(net, batch, kMean);
-      loss.backward();
-      nn::utils::clip_grad_norm_(net.parameters(), 1.0);
-      optimizer.step();
-      const float value = loss.item<float>();
+      const float value = train_step(net, optimizer, batch);
       if (losses) std::fprintf(losses, "%a\n", double(value));
       if (!std::isfinite(value)) throw std::runtime_error("the loss is not finite; try a lower --lr");
       loss_sum += value, tokens += batch.tokens, ++step, ++steps;

@@ -96,8 +96,8 @@ void keep_saved(Trace& t, std::vector<bool>& reached) {
 // Another thread's trace is run here as a deferred one, whatever this thread's mode.
 struct ForAnother {
   Recorder &mine = recorder();
-  const bool eager = std::exchange(mine.eager, false), foreground = std::exchange(mine.foreground, false);
-  ~ForAnother() { mine.eager = eager, mine.foreground = foreground; }
+  const bool eager = std::exchange(mine.eager, false), foreground = std::exchange(mine.foreground, false), fast_math = std::exchange(mine.fast_math, false);
+  ~ForAnother() { mine.eager = eager, mine.foreground = foreground, mine.fast_math = fast_math; }
 };
 }  // namespace
 void Recorder::flush(const char* cause) {
