@@ -1,4 +1,6 @@
 // Running random programs: data, what is shown of a tensor, the comparison of two runs, and making a failure small.
+#include <algorithm>
+#include <iterator>
 #include <regex>
 #include <cmath>
 #include <cstring>
@@ -128,12 +130,16 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
   m.program = &p, m.shown = &shown;
   m.slot.resize(size_t(p.slots));
   // A leaf whose gradient has a graph of its own is part of a circle, until the gradient is taken from it.
+  const auto in_circle = [](const Tensor& t) {
+    return t.defined() && t.is_leaf() && t.grad().defined() && t.grad().requires_grad();
+  };
   const auto let_go = [&](int first) {
     for (size_t s = size_t(first); s < m.slot.size(); ++s)
-      try {
-        if (Tensor& t = m.slot[s]; t.defined() && t.is_leaf() && t.requires_grad()) t.set_grad({});
-      } catch (const Error&) {  // it was never made
-      }
+      if (in_circle(m.slot[s])) m.slot[s].set_grad({});
+  };
+  const auto replaced = [&](std::vector<Tensor>& before) {
+    for (Tensor& t : before)
+      if (std::none_of(m.slot.begin(), m.slot.end(), [&](const Tensor& s) { return s.is_same(t); })) t.set_grad({});
   };
   for (int r = 0; r < int(p.extents.size()); ++r) {
     m.enter(r);
@@ -145,6 +151,8 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
         for (int s : in.in) defined &= m.slot[size_t(s)].defined();
         if (!defined) continue;
         m.instruction = int(i);
+        std::vector<Tensor> circles;
+        std::copy_if(m.slot.begin(), m.slot.end(), std::back_inserter(circles), in_circle);
         try {
           if (in.no_grad) {
             NoGradGuard no_grad;
@@ -155,6 +163,7 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
         } catch (const Error& e) {
           m.show("error: " + without_maker(e));
         }
+        replaced(circles);
       }
     });
     let_go(p.kept_slots);

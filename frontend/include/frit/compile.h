@@ -154,7 +154,8 @@ template <class F> class Compiled {
   Compiled(F f, Options o) : f_(std::move(f)), options_(std::move(o)) {
     if (options_.is_frozen()) frozen_ = detail::new_frozen_calls();
   }
-  template <class... A> auto operator()(A&&... a) {
+  // In the caller's frame, so that what its flush reports finds the user's line also without frame pointers.
+  template <class... A> [[gnu::always_inline]] auto operator()(A&&... a) {
     using R = std::invoke_result_t<F&, A...>;
     detail::Region region(options_);
     if constexpr (std::is_void_v<R>) {
