@@ -230,6 +230,25 @@ TEST_CASE("large results go past the caches", "[x86]") {
       }
 }
 
+TEST_CASE("parts that few lanes take, wherever those stand", "[x86]") {
+  scalar::Builder builder;
+  const scalar::Function sine = builder.finish({sin(builder.input(0, Dtype::Float32))});
+  for (int64_t n : {8, 16, 24, 47, 96})
+    for (int huge = 0; huge < 4; ++huge) {  // none, one, some, all
+      Case c;
+      const Value in = c.memory(Dtype::Float32, n), out = c.memory(Dtype::Float32, n, true);
+      for (int64_t k = 0; k < n; ++k) c.data<float>(0)[k] = huge == 3 || (huge == 2 && c.random() % 5 == 0) || (huge == 1 && k == n - 3) ? 1e9f + float(k) * 1e7f : float(k) - 20;
+      const Value i = c.b.index(c.b.axis(AxisKind::block, c.integer(n)));
+      const Value x = c.b.load(in, i);
+      const Value s = c.b.expand(sine, {x}, {})[0];
+      const Value inner = c.b.expand(sine, {c.b.mul(s, x)}, {})[0];  // its rare lanes are others
+      c.b.store(out, i, c.b.add(c.b.mul(inner, s), x));
+      const std::string wrong = c.compare();
+      INFO(n << " elements, huge " << huge);
+      REQUIRE(wrong == "");
+    }
+}
+
 TEST_CASE("offsets are 64 bits wide", "[x86]") {
   for (Dtype d : {Dtype::Float32, Dtype::Int64, Dtype::Int8, Dtype::Float16})
     for (int64_t far : {int64_t(1) << 33, -(int64_t(1) << 40), int64_t(3) << 31}) {

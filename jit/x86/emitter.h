@@ -9,7 +9,7 @@
 //
 // With AVX-512, a strip loop whose values are all of 32 bits and fewer, and whose loads and stores are contiguous, first takes strips of
 // 16 lanes: the same code with one zmm for each value (which the type Ymm holds, too), and opmasks for conditions; the rest of the axis goes as
-// above. Which of the two is being emitted is said by `zmm_`.
+// above. Which of the two is being emitted is said by `zmm_`. Rarely taken parts with wider values are done eight lanes at a time in both.
 //
 // levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · primitives.cpp,
 // arithmetic.cpp, convert.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
@@ -64,6 +64,7 @@ struct Region {
   bool when = true;             // the side: condition true or false
   std::vector<Id> outputs;      // the selects' operands
   std::vector<bool> members;
+  bool by_eights = false;       // has operations without a form for 16 lanes: in a strip of 16 it is done in two parts
 };
 
 // A costly value that a reduction computes along an axis and a later loop wants again: kept in memory where it fits.
@@ -146,6 +147,7 @@ class Emitter {
   Level* placement(AxisMask depends, Level* from) const;
   Rep& rep(Id v, Level* l);
   Rep& new_rep(Id v, Level* home);
+  Rep& eight_of(Id v, const Rep& sixteen, Level* l);  // in a part of 8 lanes of a strip of 16
   void emit_value(Id v, Level* home);
   void emit_number(Id v, Level* l);
   void emit_index(Id v, Level* l);
@@ -182,7 +184,8 @@ class Emitter {
   void add_region(StripPlan& plan, const std::vector<Id>& selects, bool when, int axis) const;
   void emit_region(const Region& r, Level* home);
   int cost_of(Id v) const;
-  bool fits_zmm(const StripPlan& plan, int axis) const;
+  bool fits_zmm(StripPlan& plan, int axis) const;
+  bool has_form_for_16(Id v, int axis) const;
   void make_schedule(StripPlan& plan, const std::vector<Id>& roots, int axis) const;
 
   // ---- constants

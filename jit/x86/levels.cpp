@@ -52,8 +52,12 @@ Rep& Emitter::new_rep(Id v, Level* home) {
 
 Rep& Emitter::rep(Id v, Level* l) {
   Level* home = placement(a_.depends[v], l);
+  Level* eight = nullptr;  // a part of 8 lanes of a strip of 16 that asks for a value from outside
   if (home->kind == LevelKind::strip) {  // or the innermost region that it belongs to
-    while (l != home && !l->region->members[v]) l = l->parent;
+    for (; l != home && !l->region->members[v]; l = l->parent) {
+      if (l->slots[v] >= 0) return reps_[size_t(l->slots[v])];
+      if (!l->zmm && l->parent->zmm) eight = l;
+    }
     home = l;
   }
   if (home->slots[v] < 0) {
@@ -68,7 +72,23 @@ Rep& Emitter::rep(Id v, Level* l) {
     if (region && std::find(open_regions_.begin(), open_regions_.end(), region) == open_regions_.end()) emit_region(*region, home);
     else emit_value(v, home);
   }
-  return reps_[size_t(home->slots[v])];
+  Rep& found = reps_[size_t(home->slots[v])];
+  return eight ? eight_of(v, found, eight) : found;
+}
+
+Rep& Emitter::eight_of(Id v, const Rep& sixteen, Level* l) {
+  At at(*this, l);
+  Ymm all = sixteen.v[0];
+  if (!all.isValid()) {
+    all = cc_.newZmm().as<Ymm>();
+    cc_.vpmovm2d(all.as<asmjit::x86::Zmm>(), sixteen.mask);
+  }
+  const Ymm out = cc_.newYmm();
+  if (l->displacement == l->parent->displacement) cc_.vmovaps(out, all.ymm());
+  else cc_.vextractf64x4(out, all.as<asmjit::x86::Zmm>(), 1);
+  Rep& r = new_rep(v, l);
+  r.v[0] = out;
+  return r;
 }
 
 void Emitter::emit_value(Id v, Level* home) {

@@ -44,17 +44,36 @@ StripPlan Emitter::plan_of(const std::vector<Id>& roots, int axis, const Stash* 
     for (Id in : instr(v).in)
       if (in != no_value && plan.uses[in] < 0x7fff) ++plan.uses[in];
   }
-  plan.zmm = avx512_ && fits_zmm(plan, axis);
   find_regions(plan, axis);
+  plan.zmm = avx512_ && fits_zmm(plan, axis);
   const bool branches = !plan.regions.empty();
   plan.unroll = plan.cost >= long_body ? interleaved_strips : branches ? 1 : plan.cost <= 6 ? 4 : plan.cost <= 16 ? 2 : 1;
   if (plan.cost >= long_body) make_schedule(plan, roots, axis);
   return plan;
 }
 
-// All that varies is of 32 bits and fewer, or an address; no lane is masked; and each operation has a form for 16 lanes.
-bool Emitter::fits_zmm(const StripPlan& plan, int axis) const {
+bool Emitter::has_form_for_16(Id v, int axis) const {
+  const Instr& i = instr(v);
+  if (i.dtype == Dtype::Int64 && a_.affine(v, axis)) return true;  // an address
+  if (i.op != Op::scalar || is_wide(i.dtype)) return false;
+  for (Id in : i.in)
+    if (in != no_value && is_wide(instr(in).dtype)) return false;
+  const bool division = i.prim == Prim::div || i.prim == Prim::rem;
+  return i.prim != Prim::table && i.prim != Prim::mulhi_u32 && (!division || is_floating(i.dtype));
+}
+
+// All that varies is of 32 bits and fewer, or an address; no lane is masked; and each operation has a form for 16 lanes, but for
+// those in regions: they only have to be entered and left by such values.
+bool Emitter::fits_zmm(StripPlan& plan, int axis) const {
   if (plan.cost == 0) return false;
+  std::vector<bool> in_region(p_.instrs.size(), false);
+  for (Region& r : plan.regions) {
+    for (Id v : plan.needed) {
+      if (!r.members[v]) continue;
+      in_region[v] = true;
+      r.by_eights |= !has_form_for_16(v, axis);
+    }
+  }
   for (Id v : plan.needed) {
     const Instr& i = instr(v);
     if (i.op == Op::store || (i.op == Op::load && a_.varies(v, axis))) {
@@ -63,13 +82,16 @@ bool Emitter::fits_zmm(const StripPlan& plan, int axis) const {
       continue;
     }
     if (!a_.varies(v, axis) || (plan.stash && plan.stash->value == v)) continue;
-    if (i.dtype == Dtype::Int64 && a_.affine(v, axis)) continue;  // an address
-    if (i.op != Op::scalar || is_wide(i.dtype)) return false;
+    if (!in_region[v]) {
+      if (!has_form_for_16(v, axis)) return false;
+      continue;
+    }
     for (Id in : i.in)
-      if (in != no_value && is_wide(instr(in).dtype)) return false;
-    const bool division = i.prim == Prim::div || i.prim == Prim::rem;
-    if (i.prim == Prim::table || i.prim == Prim::mulhi_u32 || (division && !is_floating(i.dtype))) return false;
+      if (in != no_value && !in_region[in] && !is_constant(in) && a_.varies(in, axis) && is_wide(instr(in).dtype)) return false;
   }
+  for (const Region& r : plan.regions)
+    for (Id o : r.outputs)
+      if (is_wide(instr(o).dtype)) return false;
   return !plan.stash || !is_wide(instr(plan.stash->value).dtype);
 }
 
@@ -264,15 +286,23 @@ void Emitter::emit_region(const Region& r, Level* home) {
   if (r.when) cc_.test(bits, bits);
   else cc_.cmp(bits, home->zmm ? 0xffff : 0xff);
   cc_.je(skip);
-  {
-    Level inside = open(LevelKind::strip, home, home->axis, home->index, home->displacement);
+  const bool in_parts = home->zmm && r.by_eights;
+  for (int part = 0; part < (in_parts ? 2 : 1); ++part) {
+    Level inside = open(LevelKind::strip, home, home->axis, home->index, home->displacement + 8 * part);
     inside.plan = home->plan;
-    inside.zmm = home->zmm;
+    inside.zmm = home->zmm && !in_parts;
     inside.region = &r;
     inside.tail = home->tail;
     inside.uses = home->uses;
-    for (size_t n = 0; n < outputs.size(); ++n)
-      for (int h = 0; h < halves(instr(r.outputs[n]).dtype, home); ++h) cc_.vmovaps(outputs[n].v[h], lanes(r.outputs[n], &inside, h));
+    const At at(*this, &inside);
+    for (size_t n = 0; n < outputs.size(); ++n) {
+      Ymm* out = outputs[n].v;
+      for (int h = 0; h < halves(instr(r.outputs[n]).dtype, home); ++h) {
+        const Ymm value = lanes(r.outputs[n], &inside, h);
+        if (part == 0) cc_.vmovaps(in_parts ? out[h].ymm() : out[h], value);
+        else cc_.vinsertf64x4(out[h].as<asmjit::x86::Zmm>(), out[h].as<asmjit::x86::Zmm>(), value, 1);
+      }
+    }
   }
   resume(*home);
   cc_.bind(skip);

@@ -183,12 +183,7 @@ class Generator {
     m_.instruction = int(p_.instructions.size());
     bool threw = false;
     try {
-      if (i.no_grad) {
-        NoGradGuard no_grad;
-        i.run(m_);
-      } else {
-        i.run(m_);
-      }
+      m_.run(i);
     } catch (const Error&) {
       threw = true;
     }

@@ -65,7 +65,15 @@ struct Machine {
   std::vector<int64_t> dim;                   // of this repetition
   int repetition = 0, instruction = 0;
   std::vector<Shown>* shown = nullptr;
+  Machine() = default;
+  Machine(Machine&&) = default;
+  Machine& operator=(Machine&&) = default;
+  ~Machine() { let_go(0); }
   void enter(int repetition);
+  void run(const Instruction& i);             // throws what it throws
+  // A leaf whose gradient has a graph of its own is part of a circle, until the gradient is taken from it: those in the slots
+  // from `first` on; `run` lets go of those that it replaces.
+  void let_go(int first);
   void show(const Tensor& t);
   void show(std::string text) { shown->push_back({repetition, instruction, std::move(text), ""}); }
   std::vector<int64_t> sizes(const std::vector<int>& dims) const;

@@ -124,23 +124,35 @@ void Machine::show(const Tensor& t) {
   shown->push_back({repetition, instruction, what.str(), std::move(bits)});
 }
 
+namespace {
+bool in_circle(const Tensor& t) { return t.defined() && t.is_leaf() && t.grad().defined() && t.grad().requires_grad(); }
+}  // namespace
+
+void Machine::let_go(int first) {
+  for (size_t s = size_t(first); s < slot.size(); ++s)
+    if (in_circle(slot[s])) slot[s].set_grad({});
+}
+void Machine::run(const Instruction& i) {
+  std::vector<Tensor> circles;
+  std::copy_if(slot.begin(), slot.end(), std::back_inserter(circles), in_circle);
+  struct LetGo {
+    const Machine& machine;
+    std::vector<Tensor>& before;
+    ~LetGo() {
+      for (Tensor& t : before)
+        if (std::none_of(machine.slot.begin(), machine.slot.end(), [&](const Tensor& s) { return s.is_same(t); })) t.set_grad({});
+    }
+  } afterwards{*this, circles};
+  if (!i.no_grad) return i.run(*this);
+  NoGradGuard no_grad;
+  i.run(*this);
+}
+
 std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
   std::vector<Shown> shown;
   Machine m;
   m.program = &p, m.shown = &shown;
   m.slot.resize(size_t(p.slots));
-  // A leaf whose gradient has a graph of its own is part of a circle, until the gradient is taken from it.
-  const auto in_circle = [](const Tensor& t) {
-    return t.defined() && t.is_leaf() && t.grad().defined() && t.grad().requires_grad();
-  };
-  const auto let_go = [&](int first) {
-    for (size_t s = size_t(first); s < m.slot.size(); ++s)
-      if (in_circle(m.slot[s])) m.slot[s].set_grad({});
-  };
-  const auto replaced = [&](std::vector<Tensor>& before) {
-    for (Tensor& t : before)
-      if (std::none_of(m.slot.begin(), m.slot.end(), [&](const Tensor& s) { return s.is_same(t); })) t.set_grad({});
-  };
   for (int r = 0; r < int(p.extents.size()); ++r) {
     m.enter(r);
     around(r, [&] {
@@ -151,22 +163,14 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
         for (int s : in.in) defined &= m.slot[size_t(s)].defined();
         if (!defined) continue;
         m.instruction = int(i);
-        std::vector<Tensor> circles;
-        std::copy_if(m.slot.begin(), m.slot.end(), std::back_inserter(circles), in_circle);
         try {
-          if (in.no_grad) {
-            NoGradGuard no_grad;
-            in.run(m);
-          } else {
-            in.run(m);
-          }
+          m.run(in);
         } catch (const Error& e) {
           m.show("error: " + without_maker(e));
         }
-        replaced(circles);
       }
     });
-    let_go(p.kept_slots);
+    m.let_go(p.kept_slots);
     for (int s = p.kept_slots; s < p.slots; ++s) m.slot[size_t(s)] = Tensor();
   }
   m.instruction = int(p.instructions.size());
@@ -179,7 +183,6 @@ std::vector<Shown> run_program(const TensorProgram& p, const Around& around) {
         m.show("error: " + without_maker(e));
       }
     }
-  let_go(0);
   return shown;
 }
 
