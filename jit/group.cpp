@@ -46,22 +46,6 @@ std::string GroupLayout::bytes() const {
   return s;
 }
 
-scalar::Function half_rounding(Dtype d) {
-  scalar::Builder b;
-  const scalar::Expr x = b.input(0, Dtype::Float32), bits = scalar::bitcast(x, Dtype::Int32);
-  const auto whole = [&](uint32_t v) { return b.bits(v, Dtype::Int32); };
-  if (d == Dtype::BFloat16) {
-    const scalar::Expr rounded = (bits + whole(0x7fff) + (scalar::ushr(bits, whole(16)) & whole(1))) & whole(0xffff0000);
-    return b.finish({scalar::select(x != x, x, scalar::bitcast(rounded, Dtype::Float32))});
-  }
-  const scalar::Expr a = scalar::abs(x), magnitude = bits & whole(0x7fffffff), sign = bits & whole(0x80000000);
-  const scalar::Expr normal = scalar::bitcast((magnitude + whole(0xfff) + (scalar::ushr(magnitude, whole(13)) & whole(1))) & whole(0xffffe000), Dtype::Float32);
-  const scalar::Expr bounded = scalar::select(normal >= 65536.0, b.bits(0x7f800000, Dtype::Float32), normal);
-  const scalar::Expr tiny = (a + 0.5) - 0.5;  // subnormals are multiples of 2^-24, the spacing of floats at 1/2
-  const scalar::Expr value = scalar::select(a < 0x1p-14, tiny, bounded);
-  return b.finish({scalar::select(x != x, x, scalar::bitcast(scalar::bitcast(value, Dtype::Int32) | sign, Dtype::Float32))});
-}
-
 GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure, const std::vector<bool>& constant) {
   GroupPlan p;
   p.space = g.space, p.first = g.first, p.last = g.last;
@@ -152,7 +136,8 @@ class GroupLowering {
   void find_products();
   bool multiply_add(size_t i);
   bool varies(const Reference& r) const;
-  Value rounded(Value v, Dtype d) { return is_half(d) ? b_.expand(half_rounding(d), {v}, {})[0] : v; }
+  void set(size_t i, Value v);
+  bool is_exact(size_t i) const;
 
   const GroupCode& g_;
   const GroupLayout& l_;
@@ -163,6 +148,7 @@ class GroupLowering {
   Value lane_, turn_;      // indices along the last axis and (columns) the reduced one
   int reduced_axis_ = 0;
   std::vector<Value> value_;  // of each item
+  std::vector<Value> unrounded_;  // the same, where a store rounds it
   std::vector<bool> varies_;  // of each item: along the reduced axis
   std::vector<bool> product_; // of each item: its value is only part of a fused multiply-add
   std::vector<std::array<Value, 2>> factors_;  // of those
@@ -227,6 +213,29 @@ bool GroupLowering::varies(const Reference& r) const {
   if (r.kind == Reference::Kind::item) return varies_[r.index];
   return r.kind == Reference::Kind::operand && (g_.kind == GroupKind::columns ? l_.reduced : l_.inner)[g_.outputs.size() + r.index] != Step::none;
 }
+// Half formats round every value.
+void GroupLowering::set(size_t i, Value v) {
+  const Dtype d = g_.items[i].result;
+  value_[i] = v;
+  if (!is_half(d) || is_exact(i)) return;
+  unrounded_[i] = v;
+  value_[i] = b_.apply(d == Dtype::Float16 ? Prim::round_float16 : Prim::round_bfloat16, Dtype::Float32, {v});
+}
+// Its result is one of its operands but for the sign, or zero, and those are of its type.
+bool GroupLowering::is_exact(size_t i) const {
+  const Item& item = g_.items[i];
+  const auto same_type = [&](const Reference& r) {
+    return (r.kind == Reference::Kind::item && g_.items[r.index].result == item.result) || (r.kind == Reference::Kind::operand && g_.operands[r.index].memory == item.result);
+  };
+  switch (item.op) {
+    case Op::neg: case Op::abs: case Op::relu: case Op::copy: return same_type(item.refs[0]);
+    case Op::maximum: case Op::minimum: return same_type(item.refs[0]) && same_type(item.refs[1]);
+    case Op::where: return same_type(item.refs[1]) && same_type(item.refs[2]);
+    case Op::clamp: return same_type(item.refs[0]) && same_type(item.refs[1]) && same_type(item.refs[2]);
+    case Op::amax: case Op::amin: return same_type(item.refs[0]);
+    default: return false;
+  }
+}
 void GroupLowering::compute(size_t i) {
   const Item& item = g_.items[i];
   const Dtype out = compute_dtype(item.result);
@@ -237,19 +246,19 @@ void GroupLowering::compute(size_t i) {
       const Value index = g_.kind == GroupKind::columns ? turn_ : lane_;
       v = b_.apply(Prim::select, b_.dtype(v), {b_.apply(Prim::lt, Dtype::Bool, {index, b_.integer_constant(0)}), b_.constant(0, b_.dtype(v)), v});
     }
-    value_[i] = rounded(b_.convert(b_.reduce(reduce_kind(item.op), v, reduced_axis_), out), item.result);
+    set(i, b_.convert(b_.reduce(reduce_kind(item.op), v, reduced_axis_), out));
     return;
   }
   if (item.op == Op::copy) {
     const Value v = operand(item.refs[0], compute_dtype(item.in));
-    value_[i] = rounded(b_.convert(b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0], out), item.result);
+    set(i, b_.convert(b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0], out));
     return;
   }
   if (multiply_add(i)) return;
   const bool choice = row(item.op).type == tracer::TypeRule::choice;
   std::vector<Value> in;
   for (int k = 0; k < row(item.op).inputs; ++k) in.push_back(operand(item.refs[k], choice && k == 0 ? Dtype::Bool : item.compute));
-  value_[i] = rounded(b_.convert(b_.expand(tracer::pointwise_function(item.op, item.compute), in, {})[0], out), item.result);
+  set(i, b_.convert(b_.expand(tracer::pointwise_function(item.op, item.compute), in, {})[0], out));
 }
 Program GroupLowering::run() {
   const size_t pointers = g_.outputs.size() + g_.operands.size();
@@ -286,10 +295,13 @@ Program GroupLowering::run() {
   const int block = b_.axis(AxisKind::block, block_extent);
   lane_ = b_.index(block);
   if (!columns) reduced_axis_ = block;
-  value_.resize(g_.items.size()), varies_.resize(g_.items.size());
+  value_.resize(g_.items.size()), unrounded_.resize(g_.items.size()), varies_.resize(g_.items.size());
   find_products();
   for (size_t i = 0; i < g_.items.size(); ++i) compute(i);
-  for (size_t o = 0; o < g_.outputs.size(); ++o) b_.store(pointer_[o], offset(o), value_[g_.outputs[o].item]);
+  for (size_t o = 0; o < g_.outputs.size(); ++o) {
+    const uint8_t item = g_.outputs[o].item;
+    b_.store(pointer_[o], offset(o), unrounded_[item].id == no_value ? value_[item] : unrounded_[item]);
+  }
   return b_.finish();
 }
 }  // namespace

@@ -42,7 +42,6 @@ struct GroupLayout {
 // (outer > 0), outer extents but the first, per pointer: outer strides, [columns: stride along the reduced axis when it has
 // one], stride along the last axis when strided.
 kernels::Program lower_group(const GroupCode& g, const GroupLayout& l);
-scalar::Function half_rounding(Dtype d);  // Float32 -> the nearest value of d, as Float32
 
 // The code of a trace's group, and where its operands and numbers are found in every trace with the same key.
 struct GroupPlan {

@@ -402,6 +402,7 @@ class Verifier {
         break;
       case Prim::min: case Prim::max: require(all(d), "min and max take operands of one type"); break;
       case Prim::fma: case Prim::sqrt: require(is_floating(d) && all(d), "the primitive takes floats"); break;
+      case Prim::round_float16: case Prim::round_bfloat16: require(d == Dtype::Float32 && all(d), "the roundings to half formats take Float32"); break;
       case Prim::rem: case Prim::shl: case Prim::shr: case Prim::ushr:
         require(is_integral(d) && all(d), "the primitive takes integers");
         break;

@@ -148,6 +148,8 @@ Program every_primitive(Dtype d) {
     for (Prim p : {Prim::add, Prim::sub, Prim::mul, Prim::div}) out(p, d, {in[0], in[1]});
   if (d != Dtype::Bool)
     for (Prim p : {Prim::neg, Prim::abs, Prim::floor, Prim::ceil, Prim::trunc, Prim::rint}) out(p, d, {in[0]});
+  if (d == Dtype::Float32)
+    for (Prim p : {Prim::round_float16, Prim::round_bfloat16}) out(p, d, {in[0]});
   for (Prim p : {Prim::min, Prim::max}) out(p, d, {in[0], in[1]});
   for (Prim p : {Prim::eq, Prim::ne, Prim::lt, Prim::le}) out(p, Dtype::Bool, {in[0], in[1]});
   out(Prim::select, d, {b.apply(Prim::lt, Dtype::Bool, {in[0], in[2]}), in[1], in[2]});

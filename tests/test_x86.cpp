@@ -61,6 +61,7 @@ bool takes(Prim prim, Dtype d) {
     case Prim::mul: case Prim::div: return d != Dtype::Bool;
     case Prim::bit_and: case Prim::bit_or: case Prim::bit_xor: case Prim::bit_not: return !is_floating(d);
     case Prim::shl: case Prim::shr: case Prim::ushr: return is_integral(d);
+    case Prim::round_float16: case Prim::round_bfloat16: return d == Dtype::Float32;
     case Prim::mulhi_u32: return d == Dtype::Int32;
     case Prim::min: case Prim::max: case Prim::eq: case Prim::ne: case Prim::lt: case Prim::le: return true;
     default: return false;
@@ -134,7 +135,11 @@ TEST_CASE("conversions round the half formats once, to nearest even", "[x86]") {
       std::memcpy(c.data<uint32_t>(0) + k, &bits, 4);
     }
     const Value i = c.b.index(c.b.axis(AxisKind::block, c.integer(n)));
-    c.b.store(out, i, c.b.load(in, i));
+    const Value x = c.b.load(in, i), rounded = c.b.apply(d == Dtype::Float16 ? Prim::round_float16 : Prim::round_bfloat16, Dtype::Float32, {x});
+    c.b.store(out, i, x);
+    c.b.store(c.memory(Dtype::Float32, n, true), i, rounded);
+    const Value larger = c.b.apply(Prim::max, Dtype::Float32, {c.b.apply(Prim::neg, Dtype::Float32, {rounded}), c.b.constant(0.5, Dtype::Float32)});
+    c.b.store(c.memory(d, n, true), i, larger);  // which needs no rounding
     REQUIRE(c.compare() == "");
   }
 }

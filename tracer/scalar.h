@@ -13,7 +13,7 @@
 //   signed types, ushr logical on the type's own width
 //   convert: to a float rounds to nearest even; float to Int32/Int64 truncates, and gives MIN when out of range or NaN;
 //   float to a narrower integer goes through Int32 and wraps; anything to Bool is != 0; Bool to anything is 0 or 1
-//   rint rounds to nearest even; fma rounds once; div and sqrt are correctly rounded; denormals are kept
+//   rint and the roundings to half formats go to nearest even; fma rounds once; div and sqrt are correctly rounded; denormals are kept
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -30,6 +30,7 @@ namespace frit::scalar {
   X(constant, 0) /* imm: the value's bits in its own type */                                                        \
   X(add, 2) X(sub, 2) X(mul, 2) X(div, 2) X(rem, 2) X(fma, 3) /* a*b+c */ X(neg, 1) X(abs, 1) X(sqrt, 1)            \
   X(min, 2) X(max, 2) X(floor, 1) X(ceil, 1) X(trunc, 1) X(rint, 1)                                                 \
+  X(round_float16, 1) X(round_bfloat16, 1) /* Float32 to the nearest value of the half format, as Float32 */         \
   X(bit_and, 2) X(bit_or, 2) X(bit_xor, 2) X(bit_not, 1) X(shl, 2) X(shr, 2) X(ushr, 2)                             \
   X(mulhi_u32, 2) /* Int32 operands taken as unsigned: high half of the product */                                  \
   X(eq, 2) X(ne, 2) X(lt, 2) X(le, 2) /* Bool results; dtype of the comparison is that of the operands */           \

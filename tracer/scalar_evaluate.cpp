@@ -68,6 +68,11 @@ template <class T> bool apply_float(Prim p, const Rows& r) {
     case Prim::ceil: map1<T, T>(r, [](T a) { return std::ceil(a); }); return true;
     case Prim::trunc: map1<T, T>(r, [](T a) { return std::trunc(a); }); return true;
     case Prim::rint: map1<T, T>(r, [](T a) { return std::nearbyint(a); }); return true;
+    case Prim::round_float16:
+    case Prim::round_bfloat16:
+      if constexpr (sizeof(T) == 8) return false;
+      else map1<T, T>(r, [p](T a) { return p == Prim::round_float16 ? float(Half(a)) : float(BFloat16(a)); });
+      return true;
     default: return apply_any<T>(p, r);
   }
 }

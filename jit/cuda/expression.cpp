@@ -159,6 +159,8 @@ std::string float_expression(const Instr& i, const std::vector<std::string>& in)
     case Prim::ceil: return call("ceil");
     case Prim::trunc: return call("trunc");
     case Prim::rint: return call("rint");
+    case Prim::round_float16: return "half_to_float(float_to_half(" + in[0] + "))";
+    case Prim::round_bfloat16: return "bfloat16_to_float(float_to_bfloat16(" + in[0] + "))";
     default: return "";
   }
 }

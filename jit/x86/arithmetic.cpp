@@ -50,6 +50,14 @@ Ymm Emitter::load_constant(const Mem& m) {
   return emit1(Inst::kIdVbroadcastss, one);
 }
 
+// d's lanes of the mask become v's: lanes or a constant. (A blend into a third register would wait for what that held before.)
+void Emitter::merge(const Ymm& d, const asmjit::x86::KReg& mask, const Operand& v) {
+  if (!v.isMem()) return (void)cc_.k(mask).emit(Inst::kIdVmovaps, d, v);
+  Mem one = v.as<Mem>();
+  one.resetBroadcast();
+  cc_.k(mask).emit(Inst::kIdVbroadcastss, d, one);
+}
+
 asmjit::x86::KReg Emitter::mask_register(const Ymm& mask) {
   const asmjit::x86::KReg k = cc_.newKw();
   cc_.vpmovd2m(k, mask);
@@ -118,8 +126,8 @@ void Emitter::widen(const Ymm& v, Ymm& low, Ymm& high) { low = widen(v, 0), high
 
 Ymm Emitter::blend(const Ymm& a, const Operand& b, const Ymm& mask) {
   if (!zmm_) return emit3(Inst::kIdVblendvps, a, b, mask);
-  const Ymm d = new_lanes();
-  cc_.k(mask_register(mask)).emit(Inst::kIdVblendmps, d, a, b);
+  const Ymm d = move(a);
+  merge(d, mask_register(mask), b);
   return d;
 }
 Ymm Emitter::blend_wide(const Ymm& a, const Operand& b, const Ymm& mask) { return emit3(Inst::kIdVblendvpd, a, b, mask); }
@@ -290,6 +298,8 @@ Ymm Emitter::unary(Prim p, Dtype t, const Ymm& a) {
       case Prim::floor: return round(1);
       case Prim::ceil: return round(2);
       case Prim::trunc: return round(3);
+      case Prim::round_float16: return rounded_float16(a);
+      case Prim::round_bfloat16: return rounded_bfloat16(a);
       default: break;
     }
   } else {
@@ -315,6 +325,43 @@ Ymm Emitter::unary(Prim p, Dtype t, const Ymm& a) {
     }
   }
   throw std::runtime_error("block program " + p_.name + ": no code for " + scalar::prim_name(p));
+}
+
+Ymm Emitter::rounded_float16(const Ymm& a) {
+  if (zmm_) {
+    const Ymm words = cc_.newYmm();
+    cc_.vcvtps2ph(words, a.as<asmjit::x86::Zmm>(), 0);
+    return emit1(Inst::kIdVcvtph2ps, words);
+  }
+  const Xmm words = cc_.newXmm();
+  cc_.vcvtps2ph(words, a, 0);
+  return emit1(Inst::kIdVcvtph2ps, words);
+}
+
+// To nearest even by integers: half a unit less one is added, and one more where the last kept bit is set. NaN becomes one whose lower half is zero.
+Ymm Emitter::rounded_bfloat16(const Ymm& a) {
+  if (!zmm_) {
+    Ymm sum = emit2(Inst::kIdVpsrld, a, Imm(16));
+    sum = emit2(Inst::kIdVpand, sum, constant32(1));
+    cc_.vpaddd(sum, sum, constant32(0x7fff));
+    cc_.vpaddd(sum, sum, a);
+    cc_.vpand(sum, sum, constant32(0xffff0000));
+    return blend(sum, constant32(0x7fc00000), emit3(Inst::kIdVcmpps, a, a, Imm(3)));
+  }
+  const asmjit::x86::KReg number = cc_.newKw();
+  const Ymm sum = bfloat16_sum(a, number), d = load_constant(constant32(0x7fc00000));
+  cc_.k(number).emit(Inst::kIdVpandd, d, sum, constant32(0xffff0000));
+  return d;
+}
+
+// 16 lanes: the bits whose upper halves are the rounded values, where `number` says that they are.
+Ymm Emitter::bfloat16_sum(const Ymm& a, const asmjit::x86::KReg& number) {
+  const asmjit::x86::KReg odd = cc_.newKw();
+  cc_.emit(Inst::kIdVptestmd, odd, a, constant32(0x10000));
+  const Ymm sum = emit2(Inst::kIdVpaddd, a, constant32(0x7fff));
+  cc_.k(odd).emit(Inst::kIdVpaddd, sum, sum, constant32(1));
+  cc_.emit(Inst::kIdVcmpps, number, a, a, Imm(7));
+  return sum;
 }
 
 Ymm Emitter::compare32(Prim p, Dtype t, const Ymm& a, const Operand& b) {

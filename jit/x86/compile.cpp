@@ -146,7 +146,7 @@ void Emitter::run_streaming(const SinkGroup& g, const StripPlan& plan, Level& le
   for (size_t n = 0; n < g.stores.size() && possible; ++n) {
     const Instr& s = instr(g.stores[n]);
     const int axis = 15 - std::countl_zero(g.axes);
-    possible = size_of(memory_dtype(s.in[0])) >= 4 && s.in[3] == no_value && a_.affine(s.in[1], axis);
+    possible = size_of(memory_dtype(s.in[0])) >= 2 && s.in[3] == no_value && a_.affine(s.in[1], axis);
     if (!possible) break;
     Level probe = open_strip(&level, axis, begin, 0, plan);
     stores.push_back(access(s.in[0], s.in[1], &probe));

@@ -153,7 +153,7 @@ void Emitter::convert_narrow(Id v, Level* l) {
     }
     cc_.jmp(done);
     cc_.bind(slow);
-    store_memory(Dtype::Int64, slot(0), x);
+    store_memory(slot(0), {Dtype::Int64}, x);
     const Gp bits = cc_.newGpd();
     cc_.mov(bits, 0xff);
     lane_loop(bits, [&](const Gp& lane) {
@@ -234,7 +234,7 @@ void Emitter::convert_to_int64(Id v, Level* l) {
   }
   cc_.jmp(done);
   cc_.bind(slow);
-  store_memory(Dtype::Float64, slot(0), x);
+  store_memory(slot(0), {Dtype::Float64}, x);
   cc_.mov(bits, 0xff);
   lane_loop(bits, [&](const Gp& lane) {
     const Gp g = cc_.newGpq();
@@ -277,8 +277,8 @@ void Emitter::emit_divide64(Id v, Level* l) {
   }
   cc_.jmp(done);
   cc_.bind(slow);
-  store_memory(Dtype::Int64, slot(0), a);
-  store_memory(Dtype::Int64, slot(1), b);
+  store_memory(slot(0), {Dtype::Int64}, a);
+  store_memory(slot(1), {Dtype::Int64}, b);
   const Gp bits = cc_.newGpd();
   cc_.mov(bits, 0xff);
   lane_loop(bits, [&](const Gp& lane) {

@@ -213,6 +213,10 @@ class Emitter {
   void convert_to_int64(Id v, Level* l);
   void convert_to_bool(Id v, Level* l);
   Ymm unary(Prim p, Dtype t, const Ymm& a);
+  Ymm rounded_float16(const Ymm& a);
+  Ymm rounded_bfloat16(const Ymm& a);
+  Ymm bfloat16_sum(const Ymm& a, const asmjit::x86::KReg& number);
+  bool is_bfloat16(Id v) const;
   Ymm binary(Prim p, Dtype t, const Ymm& a, const Operand& b);
   Ymm binary32(Prim p, Dtype t, const Ymm& a, const Operand& b);
   Ymm binary64(Prim p, const Ymm& a, const Operand& b);
@@ -235,6 +239,7 @@ class Emitter {
   static Inst::Id zmm_form(Inst::Id id);
   asmjit::x86::KReg mask_register(Id v, Level* l);     // of a Bool, in a strip of 16
   asmjit::x86::KReg mask_register(const Ymm& mask);
+  void merge(const Ymm& d, const asmjit::x86::KReg& mask, const Operand& v);
   Ymm from_mask_register(const asmjit::x86::KReg& k);
   asmjit::x86::KReg compare_to_mask(Prim p, Dtype t, const Ymm& a, const Operand& b);
   Ymm zero();
@@ -261,10 +266,15 @@ class Emitter {
   Gp mask_bits(Mask& m);
   void expand(Dtype memory, const Operand& from, Ymm out[2]);      // 8 elements in memory or an xmm to lanes
   void load_memory(Dtype memory, const Mem& m, Ymm out[2]) { expand(memory, m, out); }
-  void store_memory(Dtype memory, const Mem& m, const Ymm in[2]);
-  void store_sixteen(Dtype memory, const Mem& m, const Ymm& in);
-  Ymm bfloat16_words(const Ymm& v);
-  Xmm shrink(Dtype memory, const Ymm& v);                          // 8 lanes to elements of 1 or 2 bytes
+  struct Storing {
+    Dtype memory;
+    bool rounded = false;    // bfloat16: the lanes hold such values already
+    bool streaming = false;  // past the caches
+  };
+  void store_memory(const Mem& m, const Storing& how, const Ymm in[2]);
+  void store_sixteen(const Mem& m, const Storing& how, const Ymm& in);
+  Ymm bfloat16_words(const Ymm& v, bool rounded);
+  Xmm shrink(Dtype memory, const Ymm& v, bool rounded = false);                        // 8 lanes to elements of 1 or 2 bytes
   void load_masked(Dtype memory, const Access& x, Mask& m, Ymm out[2]);
   void load_broadcast(Dtype memory, const Access& x, Mask& m, Ymm out[2]);
   void load_lanes(Dtype memory, const Access& x, Mask& m, Ymm out[2]);

@@ -47,28 +47,45 @@ void Emitter::expand(Dtype memory, const Operand& from, Ymm out[2]) {
   }
 }
 
-// To nearest even, by integers; NaN stays one.
-Ymm Emitter::bfloat16_words(const Ymm& v) {
+// Is every lane one whose lower half is zero?
+bool Emitter::is_bfloat16(Id v) const {
+  const Instr& i = instr(v);
+  if (i.op == Op::load) return memory_dtype(i.in[0]) == Dtype::BFloat16 && i.in[3] == no_value;
+  if (i.op != Op::scalar || i.dtype != Dtype::Float32) return false;
+  switch (i.prim) {
+    case Prim::round_bfloat16: return true;
+    case Prim::constant: return !(i.imm & 0xffff);
+    case Prim::neg: case Prim::abs: return is_bfloat16(i.in[0]);
+    case Prim::min: case Prim::max: return is_bfloat16(i.in[0]) && is_bfloat16(i.in[1]);
+    case Prim::select: return is_bfloat16(i.in[1]) && is_bfloat16(i.in[2]);
+    default: return false;
+  }
+}
+
+// The upper halves, to nearest even by integers; NaN stays one.
+Ymm Emitter::bfloat16_words(const Ymm& v, bool rounded) {
+  if (rounded) return emit2(Inst::kIdVpsrld, v, Imm(16));
+  if (zmm_) {
+    const asmjit::x86::KReg number = cc_.newKw();
+    const Ymm sum = bfloat16_sum(v, number), d = load_constant(constant32(0x7fc0));
+    cc_.k(number).emit(Inst::kIdVpsrld, d, sum, Imm(16));
+    return d;
+  }
   Ymm words = emit2(Inst::kIdVpsrld, v, Imm(16));
   words = emit2(Inst::kIdVpand, words, constant32(1));
   cc_.vpaddd(words, words, constant32(0x7fff));
   cc_.vpaddd(words, words, v);
   cc_.vpsrld(words, words, 16);
-  if (!zmm_) return blend(words, constant32(0x7fc0), emit3(Inst::kIdVcmpps, v, v, Imm(3)));
-  const asmjit::x86::KReg nan = cc_.newKw();
-  cc_.emit(Inst::kIdVcmpps, nan, v, v, Imm(3));
-  const Ymm d = new_lanes();
-  cc_.k(nan).emit(Inst::kIdVblendmps, d, words, constant32(0x7fc0));
-  return d;
+  return blend(words, constant32(0x7fc0), emit3(Inst::kIdVcmpps, v, v, Imm(3)));
 }
 
-Xmm Emitter::shrink(Dtype memory, const Ymm& v) {
+Xmm Emitter::shrink(Dtype memory, const Ymm& v, bool rounded) {
   const Xmm d = cc_.newXmm();
   if (memory == Dtype::Float16) {
     cc_.vcvtps2ph(d, v, 0);
     return d;
   }
-  const Ymm from = memory == Dtype::BFloat16 ? bfloat16_words(v) : v;
+  const Ymm from = memory == Dtype::BFloat16 ? bfloat16_words(v, rounded) : v;
   const Xmm high = cc_.newXmm();
   cc_.vextracti128(high, from, 1);
   if (memory == Dtype::BFloat16) cc_.vpackusdw(d, from.xmm(), high);
@@ -79,36 +96,34 @@ Xmm Emitter::shrink(Dtype memory, const Ymm& v) {
   return d;
 }
 
-// 16 lanes.
-void Emitter::store_sixteen(Dtype memory, const Mem& m, const Ymm& in) {
-  switch (size_of(memory)) {
-    case 4: cc_.vmovups(sized(m, 64), in); return;
-    case 2: {
-      if (memory == Dtype::Float16) return (void)cc_.vcvtps2ph(sized(m, 32), in, 0);
-      const Ymm words = memory == Dtype::BFloat16 ? bfloat16_words(in) : in;
-      cc_.emit(Inst::kIdVpmovdw, sized(m, 32), words);
-      return;
-    }
-    default: {
-      const Ymm bytes = memory == Dtype::Bool ? emit2(Inst::kIdVpsrld, in, Imm(31)) : in;
-      cc_.emit(Inst::kIdVpmovdb, sized(m, 16), bytes);
-      return;
-    }
-  }
+// 16 lanes. Past the caches the address is a multiple of the bytes.
+void Emitter::store_sixteen(const Mem& m, const Storing& how, const Ymm& in) {
+  const Dtype memory = how.memory;
+  if (size_of(memory) == 4) return (void)cc_.emit(how.streaming ? Inst::kIdVmovntps : Inst::kIdVmovups, sized(m, 64), in);
+  const uint32_t bytes = uint32_t(16 * size_of(memory));
+  const bool half = memory == Dtype::Float16;
+  const Ymm from = memory == Dtype::BFloat16 ? bfloat16_words(in, how.rounded) : memory == Dtype::Bool ? emit2(Inst::kIdVpsrld, in, Imm(31)) : in;
+  const auto id = half ? Inst::kIdVcvtps2ph : bytes == 32 ? Inst::kIdVpmovdw : Inst::kIdVpmovdb;
+  if (!how.streaming) return (void)(half ? cc_.emit(id, sized(m, bytes), from, Imm(0)) : cc_.emit(id, sized(m, bytes), from));
+  const Ymm words = cc_.newYmm();
+  const Operand to = bytes == 32 ? Operand(words) : Operand(words.xmm());
+  half ? cc_.emit(id, to, from, Imm(0)) : cc_.emit(id, to, from);
+  cc_.emit(Inst::kIdVmovntdq, sized(m, bytes), to);
 }
 
-void Emitter::store_memory(Dtype memory, const Mem& m, const Ymm in[2]) {
-  switch (size_of(memory)) {
+void Emitter::store_memory(const Mem& m, const Storing& how, const Ymm in[2]) {
+  const auto lanes_at = how.streaming ? Inst::kIdVmovntps : Inst::kIdVmovups;
+  switch (size_of(how.memory)) {
     case 8:
-      cc_.vmovups(sized(m, 32), in[0]);
-      cc_.vmovups(sized(m.cloneAdjusted(32), 32), in[1]);
+      cc_.emit(lanes_at, sized(m, 32), in[0]);
+      cc_.emit(lanes_at, sized(m.cloneAdjusted(32), 32), in[1]);
       break;
-    case 4: cc_.vmovups(sized(m, 32), in[0]); break;
+    case 4: cc_.emit(lanes_at, sized(m, 32), in[0]); break;
     case 2:
-      if (memory == Dtype::Float16) cc_.vcvtps2ph(sized(m, 16), in[0], 0);
-      else cc_.vmovdqu(sized(m, 16), shrink(memory, in[0]));
+      if (how.memory == Dtype::Float16 && !how.streaming) cc_.vcvtps2ph(sized(m, 16), in[0], 0);
+      else cc_.emit(how.streaming ? Inst::kIdVmovntdq : Inst::kIdVmovdqu, sized(m, 16), shrink(how.memory, in[0], how.rounded));
       break;
-    default: cc_.vmovq(sized(m, 8), shrink(memory, in[0])); break;
+    default: cc_.vmovq(sized(m, 8), shrink(how.memory, in[0])); break;
   }
 }
 
@@ -167,7 +182,7 @@ void Emitter::broadcast_memory(Dtype memory, const Mem& m, Rep& out, bool intege
 // ---- loads ----------------------------------------------------------------------------------------------------------
 
 template <class Body> void Emitter::each_lane(const Access& x, Mask& m, Body body) {
-  if (x.kind == Access::scattered) store_memory(Dtype::Int64, slot(2), x.offsets);
+  if (x.kind == Access::scattered) store_memory(slot(2), {Dtype::Int64}, x.offsets);
   const Gp first = first_address(x), bits = mask_bits(m);
   lane_loop(bits, [&](const Gp& lane) {
     if (x.kind == Access::contiguous) return body(lane, ptr(first, lane, uint32_t(x.shift())));
@@ -356,7 +371,7 @@ void Emitter::emit_uniform_load(Id v, Level* l) {
 
 void Emitter::store_lanes(Dtype memory, const Access& x, Mask& m, const Ymm in[2]) {
   if (m.any) narrow(m);
-  store_memory(memory, slot(0), in);
+  store_memory(slot(0), {memory}, in);
   each_lane(x, m, [&](const Gp& lane, const Mem& to) {
     Mem from = slot(0);
     from.setIndex(lane, uint32_t(x.shift()));
@@ -417,19 +432,17 @@ void Emitter::emit_store(Id v, Level* l) {
   const Access x = access(i.in[0], i.in[1], l);
   count_operands(v, l);
   Mask m = mask_of(i.in[3], l);
+  const Storing how{memory, memory == Dtype::BFloat16 && is_bfloat16(i.in[2]), l->plan && l->plan->streaming};
   if (l->zmm) {
-    if (l->plan->streaming) cc_.vmovntps(sized(x.at(), 64), in[0]);
-    else store_sixteen(memory, x.at(), in[0]);
+    store_sixteen(x.at(), how, in[0]);
   } else if (x.kind == Access::uniform || x.kind == Access::scattered) {
     store_lanes(memory, x, m, in);
   } else if (m.any) {
     store_masked(memory, x, m, in);
   } else if (x.kind == Access::strided) {
     store_strided(memory, x, in);
-  } else if (l->plan->streaming) {
-    for (int h = 0; h < int(size_of(memory)) / 4; ++h) cc_.vmovntps(sized(x.at().cloneAdjusted(32 * h), 32), in[h]);
   } else {
-    store_memory(memory, x.at(), in);
+    store_memory(x.at(), how, in);
   }
 }
 

@@ -136,9 +136,15 @@ void Emitter::emit_select(Id v, Level* l) {
   }
   if (l->zmm) {
     const asmjit::x86::KReg k = mask_register(c, l);
-    const Ymm no = lanes(b, l), d = new_lanes();
     const Operand yes = source(a, l);  // may emit
-    cc_.k(k).emit(Inst::kIdVblendmps, d, no, yes);
+    Ymm d;
+    if (is_constant(b) && instr(b).imm == 0 && yes.isReg()) {
+      d = new_lanes();
+      cc_.k(k).z().emit(Inst::kIdVmovaps, d, yes);
+    } else {
+      d = own(b, l, 0);
+      merge(d, k, yes);
+    }
     new_rep(v, l).v[0] = d;
     return;
   }

@@ -308,7 +308,7 @@ void Emitter::reduce_pairwise(Group& g, Level* l) {
     }
     const Gp bits = cc_.newGpd();
     cc_.vmovmskps(bits, strip.tail);
-    store_memory(value_dtype(r), slot(0), acc.v);
+    store_memory(slot(0), {value_dtype(r)}, acc.v);
     cc_.xor_(stack.count, stack.count);
     lane_loop(bits, [&](const Gp& lane) {
       Mem element = slot(0);

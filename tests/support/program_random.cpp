@@ -304,6 +304,7 @@ class Generator {
     };
     if (d == Dtype::Bool) return chance(4) ? unary({Prim::bit_not}) : binary({Prim::bit_and, Prim::bit_or, Prim::bit_xor, Prim::min, Prim::max});
     if (is_floating(d)) {
+      if (d == Dtype::Float32 && chance(8)) return unary({Prim::round_float16, Prim::round_bfloat16});
       if (chance(3)) return unary({Prim::neg, Prim::abs, Prim::sqrt, Prim::floor, Prim::ceil, Prim::trunc, Prim::rint});
       if (chance(3)) return apply(Prim::fma, d, {operand(d), chance(4) ? a : operand(d), operand(d)});
       if (chance(8)) {  // not of NaN, whose bits are not defined
