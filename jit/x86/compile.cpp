@@ -16,7 +16,6 @@ namespace {
 using asmjit::x86::ptr;
 
 constexpr size_t most_frame_bytes = size_t(2) << 20;
-constexpr int streaming_cost = 24;                  // costlier loops do not wait for memory
 constexpr size_t streaming_bytes = size_t(32) << 20;
 }
 
@@ -138,23 +137,23 @@ Gp Emitter::elements_in_all() {
   return elements_in_all_;
 }
 
-// Results that are larger than the caches bypass them where their addresses allow: that saves reading them first.
+// Results that are larger than the caches bypass them where their addresses allow: that saves reading them first. What remains
+// after the full strips, and the rest of the time all, goes the usual way.
 template <class Run>
 void Emitter::run_streaming(const SinkGroup& g, const StripPlan& plan, Level& level, const Gp& begin, const Gp& end, Run run) {
-  bool possible = plan.cost <= streaming_cost && plan.regions.empty();
+  const int axis = 15 - std::countl_zero(g.axes);
+  const Gp i = cc_.newGpq();
+  cc_.mov(i, begin);
   std::vector<Access> stores;
-  for (size_t n = 0; n < g.stores.size() && possible; ++n) {
-    const Instr& s = instr(g.stores[n]);
-    const int axis = 15 - std::countl_zero(g.axes);
-    possible = size_of(memory_dtype(s.in[0])) >= 2 && s.in[3] == no_value && a_.affine(s.in[1], axis);
-    if (!possible) break;
+  for (Id store : g.stores) {
+    const Instr& s = instr(store);
+    if (size_of(memory_dtype(s.in[0])) < 4 || s.in[3] != no_value || !a_.affine(s.in[1], axis)) return run(plan, level, i, end, Rest::masked);
     Level probe = open_strip(&level, axis, begin, 0, plan);
     stores.push_back(access(s.in[0], s.in[1], &probe));
-    possible = stores.back().kind == Access::contiguous;
+    if (stores.back().kind != Access::contiguous) return run(plan, level, i, end, Rest::masked);
   }
-  if (!possible) return run(plan, level, begin, end);
   const Gp all = elements_in_all();
-  const Label normal = cc_.newLabel(), done = cc_.newLabel();
+  const Label normal = cc_.newLabel();
   suspend(level);
   cc_.cmp(all, int32_t(streaming_bytes / size_of(stores[0].memory)));
   cc_.jl(normal);
@@ -170,15 +169,13 @@ void Emitter::run_streaming(const SinkGroup& g, const StripPlan& plan, Level& le
     past_caches.streaming = true;
     Level inside = open(LevelKind::loop, &level, -1, Gp());
     cc_.mov(streamed_, 1);
-    run(past_caches, inside, begin, end);
+    run(past_caches, inside, i, end, Rest::none);
   }
-  cc_.jmp(done);
   cc_.bind(normal);
   {
     Level inside = open(LevelKind::loop, &level, -1, Gp());
-    run(plan, inside, begin, end);
+    run(plan, inside, i, end, Rest::masked);
   }
-  cc_.bind(done);
   resume(level);
 }
 
@@ -195,13 +192,13 @@ void Emitter::run_with_stash(const StripPlan& plan, const StripPlan& reading, Le
   cc_.jg(again);
   {
     Level inside = open(LevelKind::loop, &level, -1, Gp());
-    run(reading, inside, begin, end);
+    run(reading, inside, begin, end, Rest::masked);
   }
   cc_.jmp(done);
   cc_.bind(again);
   {
     Level inside = open(LevelKind::loop, &level, -1, Gp());
-    run(plan, inside, begin, end);
+    run(plan, inside, begin, end, Rest::masked);
   }
   cc_.bind(done);
   resume(level);
@@ -222,11 +219,9 @@ void Emitter::emit_group(const SinkGroup& g, Level& instance) {
     last = first & AxisMask(~of_columns);
     first &= of_columns;
   }
-  const auto run_strips = [&](const StripPlan& with, Level& parent, const Gp& begin, const Gp& end) {
-    const Gp i = cc_.newGpq();
-    cc_.mov(i, begin);
+  const auto run_strips = [&](const StripPlan& with, Level& parent, const Gp& i, const Gp& end, Rest rest) {  // i is advanced
     const int unroll = schedule_.unroll ? schedule_.unroll : with.unroll;
-    strips(parent, vector_axis, i, end, unroll, with, [&](Level& strip, int) { emit_stores(g, with.needed, &strip); });
+    strips(parent, vector_axis, i, end, unroll, with, [&](Level& strip, int) { emit_stores(g, with.needed, &strip); }, rest);
   };
   const auto nest = [&](auto&& self, AxisMask axes, Level& level, auto&& inner) -> void {
     if (!axes) return inner(level);
@@ -249,7 +244,11 @@ void Emitter::emit_group(const SinkGroup& g, Level& instance) {
     if (!columns && !stash) return run_streaming(g, plan, level, begin, end, run_strips);
     if (stash) return run_with_stash(plan, plan_of(g.stores, vector_axis, stash), level, end, run_strips);
     blocks_of_columns(level, vector_axis, begin, end, [&](Level& block) {
-      nest(nest, last, block, [&](Level& inside) { run_strips(plan, inside, block.index, block.end); });
+      nest(nest, last, block, [&](Level& inside) {
+        const Gp i = cc_.newGpq();
+        cc_.mov(i, block.index);
+        run_strips(plan, inside, i, block.end, Rest::masked);
+      });
     });
   });
 }

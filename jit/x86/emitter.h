@@ -9,7 +9,7 @@
 //
 // With AVX-512, a strip loop whose values are all of 32 bits and fewer, and whose loads and stores are contiguous, first takes strips of
 // 16 lanes: the same code with one zmm for each value (which the type Ymm holds, too), and opmasks for conditions; the rest of the axis goes as
-// above. Which of the two is being emitted is said by `zmm_`. Rarely taken parts with wider values are done eight lanes at a time in both.
+// above, or as masked strips of 16 where there is nothing but stores. Which of the two is being emitted is said by `zmm_`. Rarely taken parts with wider values are done eight lanes at a time in both.
 //
 // levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · primitives.cpp,
 // arithmetic.cpp, convert.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
@@ -97,6 +97,7 @@ struct Level {
   int width = 1;               // strip: as many are computed in one iteration
   bool zmm = false;            // strip: of 16 lanes
   Ymm tail, tail_wide[2];      // strip: mask of the lanes that exist; not valid: all of them
+  asmjit::x86::KReg exists;    // the same of a strip of 16
   asmjit::BaseNode* point = nullptr;  // suspended here; null: live
   std::vector<int32_t> slots;  // value -> number in Emitter::reps_, or -1
   Uses uses;
@@ -166,12 +167,15 @@ class Emitter {
   std::optional<int64_t> integer_constant(Id v) const;
   Ymm strip_index(Level* l, int half);          // Int64 indices of the lanes
   template <class Body> void loop(Level& parent, int axis, const Gp& begin, const Gp& end, Body body);
+  // What is left over after the full strips: strips of 8 down to a masked one, masked strips of 16 where those are possible, or
+  // left to the caller but for less than the strips of one iteration.
+  enum class Rest : uint8_t { eights, masked, none };
   template <class Body>
-  void strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body);
+  void strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body, Rest rest = Rest::eights);
   template <class Body>
-  void strips_of(const std::vector<Level*>& parents, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body);
+  void strips_of(const std::vector<Level*>& parents, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body, Rest rest = Rest::eights);
   template <class Body>
-  void strips_of_16(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body);
+  void strips_of_16(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body, Rest rest);
   bool all_contiguous(Level& parent, int axis, const Gp& i, const StripPlan& plan);
   Level open_strip(Level* parent, int axis, const Gp& index, int64_t displacement, const StripPlan& plan);
 
@@ -264,12 +268,15 @@ class Emitter {
   const Ymm& narrow(Mask& m);
   const Ymm& wide(Mask& m, int half);
   Gp mask_bits(Mask& m);
-  void expand(Dtype memory, const Operand& from, Ymm out[2]);      // 8 elements in memory or an xmm to lanes
-  void load_memory(Dtype memory, const Mem& m, Ymm out[2]) { expand(memory, m, out); }
+  using KReg = asmjit::x86::KReg;
+  // 8 elements in memory or an xmm to lanes; 16 elements: of those that exist.
+  void expand(Dtype memory, const Operand& from, Ymm out[2], const KReg& exists = KReg());
+  void load_memory(Dtype memory, const Mem& m, Ymm out[2], const KReg& exists = KReg()) { expand(memory, m, out, exists); }
   struct Storing {
     Dtype memory;
     bool rounded = false;    // bfloat16: the lanes hold such values already
     bool streaming = false;  // past the caches
+    KReg exists;             // 16 lanes: those to be stored; not valid: all of them
   };
   void store_memory(const Mem& m, const Storing& how, const Ymm in[2]);
   void store_sixteen(const Mem& m, const Storing& how, const Ymm& in);

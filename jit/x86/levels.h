@@ -48,20 +48,21 @@ template <class Body> void Emitter::loop(Level& parent, int axis, const Gp& begi
 }
 
 // body(Level& strip, u) for strips of 8 lanes from i on, the last one with a tail mask; i is advanced past the full strips.
-// u counts the strips of one iteration. Long bodies are evaluated in step: one alone would fill the processor's window with
+// u counts the strips of one iteration. What remains is left where `rest` says so. Long bodies are evaluated in step: one alone would fill the processor's window with
 // a single chain of dependent instructions.
 template <class Body>
-void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body) {
+void Emitter::strips(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body, Rest rest) {
   if (plan.zmm && all_contiguous(parent, axis, i, plan)) {
-    strips_of_16(parent, axis, i, end, unroll, plan, body);
+    strips_of_16(parent, axis, i, end, unroll, plan, body, rest);
+    if (rest != Rest::eights) return;
     if (plan.cost < long_body) unroll = 1;  // at most one full strip of 8 remains
   }
-  strips_of({&parent}, axis, i, end, unroll, plan, [&](std::vector<Level>& strip, int u) { body(strip[0], u); });
+  strips_of({&parent}, axis, i, end, unroll, plan, [&](std::vector<Level>& strip, int u) { body(strip[0], u); }, rest);
 }
 
-// As strips, for full strips of 16 lanes alone.
+// As strips, in strips of 16 lanes; Rest::eights: the full ones alone.
 template <class Body>
-void Emitter::strips_of_16(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body) {
+void Emitter::strips_of_16(Level& parent, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body, Rest rest) {
   suspend(parent);
   const auto full = [&](int width) {
     const Label top = cc_.newLabel(), next = cc_.newLabel();
@@ -87,13 +88,32 @@ void Emitter::strips_of_16(Level& parent, int axis, const Gp& i, const Gp& end, 
     cc_.bind(next);
   };
   full(unroll);
-  if (unroll > 1) full(1);
+  if (unroll > 1 && (rest == Rest::eights || (rest == Rest::masked && plan.cost < long_body))) full(1);
+  if (rest == Rest::masked) {
+    const Label again = cc_.newLabel(), done = cc_.newLabel();
+    const Gp bits = cc_.newGpd(), left = cc_.newGpq();
+    cc_.mov(left, end);
+    cc_.sub(left, i);
+    cc_.jle(done);
+    cc_.bind(again);
+    cc_.mov(bits, -1);
+    cc_.bzhi(bits, bits, left.r32());  // of 32 and more left: all
+    Level l = open_strip(&parent, axis, i, 0, plan);
+    l.zmm = true;
+    l.exists = cc_.newKw();
+    cc_.kmovw(l.exists, bits);
+    body(l, 0);
+    cc_.add(i, 16);
+    cc_.sub(left, 16);
+    cc_.jg(again);
+    cc_.bind(done);
+  }
   resume(parent);
 }
 
 // The same strip of several parents at a time (rows of a matrix): body(levels, u).
 template <class Body>
-void Emitter::strips_of(const std::vector<Level*>& parents, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body) {
+void Emitter::strips_of(const std::vector<Level*>& parents, int axis, const Gp& i, const Gp& end, int unroll, const StripPlan& plan, Body body, Rest rest) {
   for (Level* p : parents) suspend(*p);
   const auto open_strips = [&](int u, int width) {
     std::vector<Level> levels;
@@ -124,27 +144,31 @@ void Emitter::strips_of(const std::vector<Level*>& parents, int axis, const Gp& 
     cc_.bind(next);
   };
   full(unroll);
+  if (rest == Rest::none) {
+    for (Level* p : parents) resume(*p);
+    return;
+  }
   // Up to unroll - 1 full strips and one partial one remain; a long body is not emitted once more for the full ones.
   const bool masked_loop = unroll > 1 && plan.cost >= long_body;
   if (unroll > 1 && !masked_loop) full(1);
   const Label again = cc_.newLabel(), done = cc_.newLabel();
-  const Gp rest = cc_.newGpq(), table = cc_.newGpq(), eight = cc_.newGpq();
+  const Gp left = cc_.newGpq(), table = cc_.newGpq(), eight = cc_.newGpq();
   if (masked_loop) {
     cc_.mov(eight, 8);
     cc_.bind(again);
   }
-  cc_.mov(rest, end);
-  cc_.sub(rest, i);
+  cc_.mov(left, end);
+  cc_.sub(left, i);
   cc_.jle(done);
   if (masked_loop) {
-    cc_.cmp(rest, eight);
-    cc_.cmovg(rest, eight);
+    cc_.cmp(left, eight);
+    cc_.cmovg(left, eight);
   }
   {
     std::vector<Level> levels = open_strips(0, 1);
     cc_.lea(table, asmjit::x86::ptr(pool_label_, 32));  // after eight words of ones, eight of zeros
-    cc_.shl(rest, 2);
-    cc_.sub(table, rest);
+    cc_.shl(left, 2);
+    cc_.sub(table, left);
     const Ymm tail = cc_.newYmm();
     cc_.vmovdqu(tail, asmjit::x86::ptr(table));
     for (Level& l : levels) l.tail = tail;

@@ -18,29 +18,33 @@ Mem Emitter::slot(int which) {
 
 // ---- elements and lanes ---------------------------------------------------------------------------------------------
 
-void Emitter::expand(Dtype memory, const Operand& from, Ymm out[2]) {
+void Emitter::expand(Dtype memory, const Operand& from, Ymm out[2], const KReg& exists) {
   const bool in_memory = from.isMem();
-  const auto operand = [&](uint32_t bytes) -> Operand {
-    return in_memory ? Operand(sized(from.as<Mem>(), zmm_ ? 2 * bytes : bytes)) : from;
+  const auto load = [&](Inst::Id id, uint32_t bytes) {
+    const Operand operand = in_memory ? Operand(sized(from.as<Mem>(), zmm_ ? 2 * bytes : bytes)) : from;
+    if (!exists.isValid()) return emit1(id, operand);
+    const Ymm d = new_lanes();
+    cc_.k(exists).z().emit(id, d, operand);
+    return d;
   };
   switch (memory) {
     case Dtype::Float32:
-    case Dtype::Int32: out[0] = emit1(Inst::kIdVmovups, operand(32)); break;
+    case Dtype::Int32: out[0] = load(Inst::kIdVmovups, 32); break;
     case Dtype::Float64:
     case Dtype::Int64:
-      out[0] = emit1(Inst::kIdVmovups, operand(32));
+      out[0] = load(Inst::kIdVmovups, 32);
       out[1] = emit1(Inst::kIdVmovups, sized(from.as<Mem>().cloneAdjusted(32), 32));
       break;
-    case Dtype::Float16: out[0] = emit1(Inst::kIdVcvtph2ps, operand(16)); break;
+    case Dtype::Float16: out[0] = load(Inst::kIdVcvtph2ps, 16); break;
     case Dtype::BFloat16:
-      out[0] = emit1(Inst::kIdVpmovzxwd, operand(16));
+      out[0] = load(Inst::kIdVpmovzxwd, 16);
       cc_.vpslld(out[0], out[0], 16);
       break;
-    case Dtype::Int16: out[0] = emit1(Inst::kIdVpmovsxwd, operand(16)); break;
-    case Dtype::Int8: out[0] = emit1(Inst::kIdVpmovsxbd, operand(8)); break;
-    case Dtype::UInt8: out[0] = emit1(Inst::kIdVpmovzxbd, operand(8)); break;
+    case Dtype::Int16: out[0] = load(Inst::kIdVpmovsxwd, 16); break;
+    case Dtype::Int8: out[0] = load(Inst::kIdVpmovsxbd, 8); break;
+    case Dtype::UInt8: out[0] = load(Inst::kIdVpmovzxbd, 8); break;
     case Dtype::Bool:
-      out[0] = emit1(Inst::kIdVpmovzxbd, operand(8));
+      out[0] = load(Inst::kIdVpmovzxbd, 8);
       if (zmm_) out[0] = from_mask_register(compare_to_mask(Prim::ne, Dtype::Int32, out[0], zero()));
       else cc_.vpcmpgtd(out[0], out[0], zero());
       break;
@@ -96,19 +100,16 @@ Xmm Emitter::shrink(Dtype memory, const Ymm& v, bool rounded) {
   return d;
 }
 
-// 16 lanes. Past the caches the address is a multiple of the bytes.
+// 16 lanes. Past the caches go elements of 4 bytes alone: the others fill half a line.
 void Emitter::store_sixteen(const Mem& m, const Storing& how, const Ymm& in) {
   const Dtype memory = how.memory;
-  if (size_of(memory) == 4) return (void)cc_.emit(how.streaming ? Inst::kIdVmovntps : Inst::kIdVmovups, sized(m, 64), in);
   const uint32_t bytes = uint32_t(16 * size_of(memory));
-  const bool half = memory == Dtype::Float16;
   const Ymm from = memory == Dtype::BFloat16 ? bfloat16_words(in, how.rounded) : memory == Dtype::Bool ? emit2(Inst::kIdVpsrld, in, Imm(31)) : in;
-  const auto id = half ? Inst::kIdVcvtps2ph : bytes == 32 ? Inst::kIdVpmovdw : Inst::kIdVpmovdb;
-  if (!how.streaming) return (void)(half ? cc_.emit(id, sized(m, bytes), from, Imm(0)) : cc_.emit(id, sized(m, bytes), from));
-  const Ymm words = cc_.newYmm();
-  const Operand to = bytes == 32 ? Operand(words) : Operand(words.xmm());
-  half ? cc_.emit(id, to, from, Imm(0)) : cc_.emit(id, to, from);
-  cc_.emit(Inst::kIdVmovntdq, sized(m, bytes), to);
+  const Mem to = sized(m, bytes);
+  if (how.exists.isValid()) cc_.k(how.exists);
+  if (bytes == 64) cc_.emit(how.streaming ? Inst::kIdVmovntps : Inst::kIdVmovups, to, from);
+  else if (memory == Dtype::Float16) cc_.emit(Inst::kIdVcvtps2ph, to, from, Imm(0));
+  else cc_.emit(bytes == 32 ? Inst::kIdVpmovdw : Inst::kIdVpmovdb, to, from);
 }
 
 void Emitter::store_memory(const Mem& m, const Storing& how, const Ymm in[2]) {
@@ -120,8 +121,8 @@ void Emitter::store_memory(const Mem& m, const Storing& how, const Ymm in[2]) {
       break;
     case 4: cc_.emit(lanes_at, sized(m, 32), in[0]); break;
     case 2:
-      if (how.memory == Dtype::Float16 && !how.streaming) cc_.vcvtps2ph(sized(m, 16), in[0], 0);
-      else cc_.emit(how.streaming ? Inst::kIdVmovntdq : Inst::kIdVmovdqu, sized(m, 16), shrink(how.memory, in[0], how.rounded));
+      if (how.memory == Dtype::Float16) cc_.vcvtps2ph(sized(m, 16), in[0], 0);
+      else cc_.vmovdqu(sized(m, 16), shrink(how.memory, in[0], how.rounded));
       break;
     default: cc_.vmovq(sized(m, 8), shrink(how.memory, in[0])); break;
   }
@@ -320,7 +321,7 @@ void Emitter::emit_load(Id v, Level* l) {
   else if (x.kind == Access::scattered) load_gathered(memory, x, m, out);
   else if (m.any) load_masked(memory, x, m, out);
   else if (x.kind == Access::strided) load_strided(memory, x, out);
-  else load_memory(memory, x.at(), out);
+  else load_memory(memory, x.at(), out, l->exists);
   if (i.in[3] != no_value) {
     for (int h = 0; h < (is_wide(memory) ? 2 : 1); ++h) {
       const Ymm other = lanes(i.in[3], l, h);
@@ -432,7 +433,7 @@ void Emitter::emit_store(Id v, Level* l) {
   const Access x = access(i.in[0], i.in[1], l);
   count_operands(v, l);
   Mask m = mask_of(i.in[3], l);
-  const Storing how{memory, memory == Dtype::BFloat16 && is_bfloat16(i.in[2]), l->plan && l->plan->streaming};
+  const Storing how{memory, memory == Dtype::BFloat16 && is_bfloat16(i.in[2]), l->plan && l->plan->streaming, l->exists};
   if (l->zmm) {
     store_sixteen(x.at(), how, in[0]);
   } else if (x.kind == Access::uniform || x.kind == Access::scattered) {

@@ -17,7 +17,8 @@ fault(rare_sliced_views_pass_through jit/fuse.cpp [=[if (op != Op::expand && op 
   [=[if (op != Op::expand && op != Op::reshape && op != Op::detach && !(PLANTED && op == Op::permute)) return false;]=])
 
 # ---- what a kernel computes
-fault(half_values_not_rounded jit/group.cpp [=[return is_half(d) ? b_.expand]=] [=[return is_half(d) && !PLANTED ? b_.expand]=])
+fault(half_values_not_rounded jit/group.cpp [=[if (!is_half(d) || is_exact(i)) return;]=] [=[if (PLANTED || !is_half(d) || is_exact(i)) return;]=])
+fault(rare_half_maximum_taken_as_exact jit/group.cpp [=[return same_type(item.refs[0]) && same_type(item.refs[1]);]=] [=[return same_type(item.refs[0]) && (PLANTED || same_type(item.refs[1]));]=])
 fault(operands_that_do_not_vary_counted_once jit/group.cpp [=[if (!varies(item.refs[0])) {]=] [=[if (!PLANTED && !varies(item.refs[0])) {]=])
 fault(rare_conversions_by_machine jit/group.cpp [=[b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0]]=]
   [=[(PLANTED ? v : b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0])]=])
