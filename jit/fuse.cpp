@@ -24,8 +24,8 @@ struct Draft {
 
 class Builder {
  public:
-  Builder(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) : t_(t), needed_(needed), roots_(roots), pure_(pure_writes(t)) {}
-  Fusion run();
+  Builder(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const Checks& checks) : t_(t), needed_(needed), roots_(roots), checks_(checks), pure_(pure_writes(t)) {}
+  Fusion run(const std::vector<uint32_t>& order);
 
  private:
   struct Dependence { uint32_t node; bool same_group_allowed; };
@@ -51,6 +51,7 @@ class Builder {
 
   const Trace& t_;
   const std::vector<bool>&needed_, &roots_;
+  const Checks& checks_;
   const std::vector<bool> pure_;
   std::vector<Draft> drafts_;
   std::vector<uint32_t> group_of_;
@@ -230,6 +231,8 @@ void Builder::classify_storage() {
 // Producers, and the order of reads and writes of storage that is written in place.
 std::vector<Builder::Dependence> Builder::dependences(uint32_t n) {
   std::vector<Dependence> d;
+  for (const auto& [check, after] : checks_)
+    if (after == n) d.push_back({check, false});
   const bool writes = writes_in_place(n);
   for (int k = 0; k < t_.input_count(n); ++k) {
     const uint32_t in = t_.input(n, k);
@@ -314,8 +317,12 @@ void Builder::place(uint32_t n) {
     std::sort(candidates.rbegin(), candidates.rend());
     candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
     // A sibling over the same space shares loads: the last few groups are tried too.
-    for (uint32_t g = uint32_t(drafts_.size()); g-- > 0 && drafts_.size() - g <= 4;)
-      if (std::find(candidates.begin(), candidates.end(), g) == candidates.end() && drafts_[g].group.kind != GroupKind::single) candidates.push_back(g);
+    int siblings = 4;
+    for (uint32_t g = uint32_t(drafts_.size()); g-- > 0 && siblings > 0;) {
+      if (drafts_[g].group.kind == GroupKind::single) continue;
+      --siblings;
+      if (std::find(candidates.begin(), candidates.end(), g) == candidates.end()) candidates.push_back(g);
+    }
     for (uint32_t g : candidates) {
       const char* why = nullptr;
       if (!fits(drafts_[g], n, false)) why = "their shapes make no common iteration space";
@@ -422,7 +429,7 @@ Fusion Builder::order() {
   return std::move(fusion_);
 }
 
-Fusion Builder::run() {
+Fusion Builder::run(const std::vector<uint32_t>& nodes) {
   const uint32_t count = uint32_t(t_.nodes.size());
   group_of_.assign(count, none);
   consumers_.resize(count);
@@ -432,7 +439,7 @@ Fusion Builder::run() {
     if (needed_[n])
       for (int k = 0; k < t_.input_count(n); ++k)
         if (const uint32_t in = t_.input(n, k); in != scalar_operand) consumers_[in].push_back(n);
-  for (uint32_t n = 0; n < count; ++n) {
+  for (uint32_t n : nodes) {
     const RowKind kind = row(t_.nodes[n].call.op).kind;
     if (!needed_[n] || t_.nodes[n].call.op == Op::leaf || (kind == RowKind::view && !placed_[n]) || kind == RowKind::alias) continue;
     place(n);
@@ -551,6 +558,8 @@ bool passes_through(const Trace& t, uint32_t n) {
   return true;
 }
 
-Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) { return Builder(t, needed, roots).run(); }
+Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const std::vector<uint32_t>& order, const Checks& checks) {
+  return Builder(t, needed, roots, checks).run(order);
+}
 
 }  // namespace frit::jit

@@ -78,11 +78,17 @@ bool Failures::reach_inputs(uint32_t node) const {
 }
 
 // ---- building -----------------------------------------------------------------------------------------------------------
-std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) {
+std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>& needed_nodes, const std::vector<bool>& root_nodes, bool assumes) {
   auto p = std::make_shared<Plan>();
+  Graph graph(recorded, needed_nodes, root_nodes, assumes);
+  p->passes = run_passes(graph);
+  p->rewrite = graph.rewrite;
+  if (!p->rewrite.equal.empty()) p->needed = needed_nodes, p->recorded_roots = root_nodes;
+  const Trace& t = graph.trace();
+  const std::vector<bool>&needed = graph.needed, &roots = graph.roots;
   p->pure = pure_writes(t);
   p->fast_math = t.fast_math;
-  Fusion f = fuse(t, needed, roots);
+  Fusion f = fuse(t, needed, roots, graph.order(), p->rewrite.checks);
   p->why_not = std::move(f.why_not);
   std::vector<bool> read(t.nodes.size());  // as a tensor
   for (const Group& g : f.groups)
@@ -444,8 +450,18 @@ bool spread(const Plan& plan, const PlanStep& step, Failures& failures) {
 }
 }  // namespace
 
-void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
+// Where what a pass took to be equal is not: the plan that takes nothing.
+std::shared_ptr<Plan> plan_without_assumptions(Plan& plan, const Trace& t) {
+  const std::lock_guard hold(plan.lock);
+  if (!plan.otherwise) plan.otherwise = build_plan(t, plan.needed, plan.recorded_roots, false);
+  return plan.otherwise;
+}
+
+void run_plan(const std::shared_ptr<Plan>& given, Trace& t, CompileWhere where) {
+  const std::shared_ptr<Plan> other = given->rewrite.holds(t) ? nullptr : plan_without_assumptions(*given, t);
+  const std::shared_ptr<Plan>& plan = other ? other : given;
   plan->runs.fetch_add(1, std::memory_order_relaxed);
+  Rewritten as_planned(plan->rewrite, t);
   WriteCounts::Storages written(plan->writes.memories.size());
   Failures failures(t);
   for (const PlanStep& step : plan->steps) {
@@ -455,6 +471,8 @@ void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
     } catch (...) {
       const auto fail = [&](uint32_t n) {
         failures.add(n, (t.nodes[n].call.mode & in_place) && !plan->pure[n]);
+        for (const auto& [check, after] : plan->rewrite.checks)
+          if (check == n) failures.spread(after);
         if (t.value[n]) release(std::exchange(t.value[n], nullptr));
       };
       if (step.fused) std::for_each(plan->groups[step.index].nodes.nodes.begin(), plan->groups[step.index].nodes.nodes.end(), fail);
@@ -467,6 +485,7 @@ void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
   }
   for (uint32_t n : plan->roots)
     if (!failures.any() || !failures.reach(n)) make_value(t, n);
+  as_planned.finish();
   plan->writes.finish(t, written);
   failures.rethrow();
 }
@@ -483,7 +502,7 @@ std::string lines_of(const Trace& t, const std::vector<uint32_t>& nodes) {
 }
 }  // namespace
 std::string plan_text(const Plan& p, const Trace& t) {
-  std::string s;
+  std::string s = p.passes;
   for (const PlanStep& step : p.steps) {
     if (!step.fused) {
       s += std::string("  ") + op_name(t.nodes[step.index].call.op) + lines_of(t, {step.index}) + "\n";

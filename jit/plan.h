@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 #include "jit/group.h"
+#include "jit/passes/passes.h"
 #include "jit/tune.h"
 #include "jit/x86/compile.h"
 
@@ -66,6 +67,10 @@ struct Plan {
   std::vector<PlanStep> steps;
   std::vector<PlanGroup> groups;
   std::vector<uint32_t> roots;
+  Rewrite rewrite;                    // what the passes did: steps speak of the rewritten trace
+  std::vector<bool> needed, recorded_roots;  // of the trace, where the rewrite takes extents to be equal
+  std::shared_ptr<Plan> otherwise;    // for traces where they are not
+  std::string passes;                 // a line for each that did something
   std::vector<std::string> why_not;
   WriteCounts writes;
   std::vector<bool> pure;             // pure_writes of the trace
@@ -75,11 +80,12 @@ struct Plan {
   std::atomic<uint64_t> runs{0};
 };
 
-std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots);
+// assumes: see Graph.
+std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, bool assumes = true);
 
 enum class CompileWhere : uint8_t { foreground, background };
 void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where);
-std::string plan_text(const Plan& p, const Trace& t);  // one line a step
+std::string plan_text(const Plan& p, const Trace& rewritten);  // one line a step
 
 // In execute.cpp: one node by its own kernel; views and numbers that it needs are made first.
 void run_single(Trace& t, uint32_t n, bool pure = false);  // pure: see pure_writes

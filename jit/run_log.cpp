@@ -83,7 +83,7 @@ void log_compile(const std::string& what, LogClock::time_point start, int64_t by
   add(s.log.compiles, std::move(c), most_compiles, s.log.compiles_left_out);
 }
 
-double log_plan(const Plan& p, const Trace& t, const TraceKey& key) {
+double log_plan(const Plan& p, Trace& t, const TraceKey& key) {
   if (!run_logged()) return 0;
   const LogClock::time_point start = LogClock::now();
   LoggedPlan plan;
@@ -91,6 +91,7 @@ double log_plan(const Plan& p, const Trace& t, const TraceKey& key) {
     ExplainScope scope(&plan.text);
     explain_run(p, t, key);
   }
+  const Rewritten as_planned(p.rewrite, t);
   std::vector<bool> source(t.nodes.size());
   const auto read = [&](LoggedPlan::Step& step, uint32_t n) {
     n = past_views(t, n);

@@ -82,6 +82,6 @@ class FlushScope {                 // around a flush
 };
 std::vector<LoggedFlush::Axis> logged_axes(const std::vector<TraceKey::Axis>& axes);
 void log_compile(const std::string& what, LogClock::time_point start, int64_t bytes, bool from_disk);
-double log_plan(const Plan& p, const Trace& t, const TraceKey& key);  // seconds that it took: source lines are looked up
+double log_plan(const Plan& p, Trace& t, const TraceKey& key);  // seconds that it took: source lines are looked up
 
 }  // namespace frit::jit

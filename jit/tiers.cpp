@@ -173,33 +173,17 @@ std::string reason(const Structure& s, const std::vector<TraceKey::Axis>& now) {
   return text;
 }
 
-// A trace for the background thread: what planning reads, and nothing that can change meanwhile.
-std::shared_ptr<Trace> snapshot(const Trace& t) {
-  std::shared_ptr<Trace> s(new_trace(), [](Trace* p) { release(p); });
-  s->nodes = t.nodes, s->extent = t.extent, s->parent = t.parent, s->derived = t.derived, s->name = t.name, s->args = t.args, s->lists = t.lists;
-  s->version = t.version, s->fast_math = t.fast_math;
-  s->owner.assign(t.nodes.size(), nullptr);
-  // Of the leaves' values only what is one memory: the user's bytes are not kept alive.
-  const std::vector<uint32_t> memory = leaf_memory(t);
-  std::vector<Value*> example(t.nodes.size());
-  s->value.assign(t.nodes.size(), nullptr);
-  for (uint32_t n = 0; n < t.nodes.size(); ++n) {
-    if (memory[n] == no_memory) continue;
-    const int64_t none = 0;
-    Value*& first = example[memory[n]];
-    if (!first) first = new_value(t.value[n]->dtype, &none, 1);
-    else retain(first);
-    s->value[n] = first;
-  }
-  return s;
+std::string plan_text_of(const Plan& p, const Trace& t) {
+  const std::shared_ptr<Trace> copy = snapshot(t);
+  const Rewritten as_planned(p.rewrite, *copy);
+  return plan_text(p, *copy);
 }
-
 std::shared_ptr<Plan> compile_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots) {
   const auto start = std::chrono::steady_clock::now();
   std::shared_ptr<Plan> p = build_plan(t, needed, roots);
   count_compile(start);
   log_compile("plan of " + std::to_string(p->ops) + " ops", start, 0, false);
-  FRIT_LOG_LINE(fusion, "plan of " + std::to_string(p->ops) + " ops in " + std::to_string(p->steps.size()) + " steps\n" + plan_text(*p, t));
+  FRIT_LOG_LINE(fusion, "plan of " + std::to_string(p->ops) + " ops in " + std::to_string(p->steps.size()) + " steps\n" + plan_text_of(*p, t));
   return p;
 }
 }  // namespace
@@ -447,8 +431,9 @@ thread_local std::string* explaining = nullptr;
 ExplainScope::ExplainScope(std::string* text) : before_(std::exchange(explaining, text)) {}
 ExplainScope::~ExplainScope() { explaining = before_; }
 bool explains() { return explaining; }
-void explain_run(const Plan& p, const Trace& t, const TraceKey& key) {
+void explain_run(const Plan& p, Trace& t, const TraceKey& key) {
   if (!explaining) return;
+  const Rewritten as_planned(p.rewrite, t);
   std::string& s = *explaining;
   uint32_t fused = 0;
   for (const PlanStep& step : p.steps) fused += step.fused;

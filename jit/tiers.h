@@ -93,6 +93,6 @@ class ExplainScope {
   std::string* before_;
 };
 bool explains();                     // such a scope is open on this thread
-void explain_run(const Plan& p, const Trace& t, const TraceKey& key);
+void explain_run(const Plan& p, Trace& t, const TraceKey& key);
 
 }  // namespace frit::jit

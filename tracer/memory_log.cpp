@@ -204,7 +204,7 @@ void UseScope::begin(const Trace& t) {
 void UseScope::end() { current_scope = before_; }
 void UseScope::note(const Trace& t, uint32_t n) {
   const UseScope* s = current_scope;
-  if (!s || s->trace_ != &t || s->use_[n] == MemoryUse::temporary || !t.value[n]) return;
+  if (!s || s->trace_ != &t || n >= s->use_.size() /* made by a pass */ || s->use_[n] == MemoryUse::temporary || !t.value[n]) return;
   log_use(*t.value[n], s->use_[n]);
 }
 
