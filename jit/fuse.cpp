@@ -47,6 +47,7 @@ class Builder {
   size_t new_operands(uint32_t g, uint32_t n, std::vector<uint32_t>* add = nullptr) const;
   void place(uint32_t n);
   Fusion order();
+  void lower_peak(std::vector<uint32_t>& draft);
   void finish(Group& g) const;
 
   const Trace& t_;
@@ -398,6 +399,7 @@ Fusion Builder::order() {
   // By the first node, as far as dependences allow.
   std::vector<bool> done(drafts_.size());
   std::vector<std::pair<uint32_t, bool>> stack;
+  std::vector<uint32_t> draft;  // of each group
   for (uint32_t start = 0; start < drafts_.size(); ++start) {
     stack.push_back({start, false});
     while (!stack.empty()) {
@@ -409,7 +411,7 @@ Fusion Builder::order() {
         Group& group = drafts_[g].group;
         finish(group);
         if (2 * group.inputs.size() + group.outputs.size() <= max_group_pointers) {
-          fusion_.groups.push_back(std::move(group));
+          fusion_.groups.push_back(std::move(group)), draft.push_back(g);
           continue;
         }
         fusion_.why_not.push_back(std::to_string(group.nodes.size()) + " ops run alone: one kernel would write " + std::to_string(group.outputs.size()) + " tensors");
@@ -417,7 +419,7 @@ Fusion Builder::order() {
           Group single;
           single.nodes = {n}, single.space = n;
           finish(single);
-          fusion_.groups.push_back(std::move(single));
+          fusion_.groups.push_back(std::move(single)), draft.push_back(g);
         }
         continue;
       }
@@ -426,7 +428,53 @@ Fusion Builder::order() {
         if (depends(g, h) && !done[h]) stack.push_back({h, false});
     }
   }
+  lower_peak(draft);
   return std::move(fusion_);
+}
+
+// Neighbours that do not depend on each other change places where less memory is needed then: a product that is the last to read
+// a large tensor comes before one that only makes another. The extents are those of the trace at hand.
+void Builder::lower_peak(std::vector<uint32_t>& draft) {
+  std::vector<Group>& groups = fusion_.groups;
+  std::vector<std::vector<uint32_t>> reads(t_.nodes.size());  // positions, by the node whose memory is read
+  const auto bytes = [&](uint32_t n) { return t_.numel(n) * int64_t(size_of(t_.nodes[n].result.dtype)); };
+  std::vector<bool> stays(t_.nodes.size());
+  for (uint32_t n = 0; n < t_.nodes.size(); ++n)
+    if (roots_[n]) stays[view_base(t_, n)] = true;
+  std::vector<std::vector<uint32_t>> inputs(groups.size());  // as they are dropped
+  for (uint32_t p = 0; p < groups.size(); ++p) {
+    for (uint32_t n : groups[p].inputs) {
+      const uint32_t base = view_base(t_, n);
+      if (t_.nodes[base].call.op != Op::leaf && !stays[base] && !written_[storage_[base]] && std::find(inputs[p].begin(), inputs[p].end(), base) == inputs[p].end()) inputs[p].push_back(base);
+    }
+    for (uint32_t base : inputs[p]) reads[base].push_back(p);
+  }
+  const auto made = [&](uint32_t p) {
+    int64_t sum = 0;
+    for (uint32_t n : groups[p].outputs) sum += writes_in_place(n) ? 0 : bytes(n);
+    return sum;
+  };
+  const auto freed = [&](uint32_t p, uint32_t other) {  // by p where it comes before other
+    int64_t sum = 0;
+    for (uint32_t base : inputs[p])
+      if (std::all_of(reads[base].begin(), reads[base].end(), [&](uint32_t r) { return r <= std::max(p, other) && r != other; })) sum += bytes(base);
+    return sum;
+  };
+  for (int sweep = 0; sweep < 8; ++sweep) {
+    bool changed = false;
+    for (uint32_t p = 0; p + 1 < groups.size(); ++p) {
+      if (draft[p] == draft[p + 1] || depends(draft[p + 1], draft[p])) continue;
+      const int64_t a = made(p), b = made(p + 1);
+      if (std::max(a, a - freed(p, p + 1) + b) <= std::max(b, b - freed(p + 1, p) + a)) continue;
+      for (uint32_t base : inputs[p])
+        std::replace(reads[base].begin(), reads[base].end(), p, ~0u);
+      for (uint32_t base : inputs[p + 1]) std::replace(reads[base].begin(), reads[base].end(), p + 1, p);
+      for (uint32_t base : inputs[p]) std::replace(reads[base].begin(), reads[base].end(), ~0u, p + 1);
+      std::swap(groups[p], groups[p + 1]), std::swap(inputs[p], inputs[p + 1]), std::swap(draft[p], draft[p + 1]);
+      changed = true;
+    }
+    if (!changed) return;
+  }
 }
 
 Fusion Builder::run(const std::vector<uint32_t>& nodes) {

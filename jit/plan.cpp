@@ -491,6 +491,12 @@ void run_plan(const std::shared_ptr<Plan>& given, Trace& t, CompileWhere where) 
 }
 
 namespace {
+// " [64, 512]"
+std::string extents_of(const Trace& t, uint32_t n) {
+  std::string s;
+  for (int64_t e : t.sizes(n)) s += (s.empty() ? " [" : ", ") + std::to_string(e);
+  return s.empty() ? " []" : s + "]";
+}
 // "  at train.cpp:31, train.cpp:33": where the user called these, each line once.
 std::string lines_of(const Trace& t, const std::vector<uint32_t>& nodes) {
   std::vector<std::string> lines;
@@ -505,14 +511,16 @@ std::string plan_text(const Plan& p, const Trace& t) {
   std::string s = p.passes;
   for (const PlanStep& step : p.steps) {
     if (!step.fused) {
-      s += std::string("  ") + op_name(t.nodes[step.index].call.op) + lines_of(t, {step.index}) + "\n";
+      s += std::string("  ") + op_name(t.nodes[step.index].call.op) + extents_of(t, step.index) + lines_of(t, {step.index}) + "\n";
       continue;
     }
     const PlanGroup& g = p.groups[step.index];
     const char* kind[] = {"single", "elements", "row", "columns"};
     s += std::string("  ") + kind[int(g.nodes.kind)] + " kernel of " + std::to_string(g.nodes.nodes.size()) + " ops:";
     for (uint32_t n : g.nodes.nodes) s += std::string(" ") + op_name(t.nodes[n].call.op);
-    s += "  (" + std::to_string(g.group.operands.size()) + " inputs, " + std::to_string(g.group.outputs.size()) + " outputs)" + lines_of(t, g.nodes.nodes) + "\n";
+    s += "  (" + std::to_string(g.group.operands.size()) + " inputs, " + std::to_string(g.group.outputs.size()) + " outputs";
+    for (size_t o = 0; o < g.group.outputs.size(); ++o) s += (o ? ", " : ":") + extents_of(t, g.group.outputs[o].node);
+    s += ")" + lines_of(t, g.nodes.nodes) + "\n";
   }
   return s;
 }

@@ -230,7 +230,9 @@ void Walk::accumulate() {
     if (!c->grad) {
       // The first gradient is taken over when nobody else sees its storage, nor a graph that was asked for; copied otherwise.
       const bool shared = options_.create_graph || g.cell()->refs.load() > 1 || g.cell()->base || (g.cell()->value && (g.cell()->value->storage->refs.load() > 1 || overlaps_itself(*g.cell()->value)));
-      c->grad = (shared ? copy(g) : g).leave();
+      // It lies as its tensor does: a gradient that comes turned, as that of a linear layer's weight, is laid out anew.
+      const bool turned = rank_of(g.cell()) > 1 && strides_of(c).contiguous && !strides_of(g.cell()).contiguous;
+      c->grad = (turned || shared ? copy(g, turned) : g).leave();
     } else if (options_.create_graph) {
       Var sum_of = add(Var::share(c->grad), g);
       release_cell(c->grad);

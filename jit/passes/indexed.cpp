@@ -145,8 +145,8 @@ void compare_for_scatters(Graph& g) {
     const Dtype d = node.result.dtype;
     const uint32_t place = g.append(call(Op::arange, uint8_t(i32), {}, 1 | uint64_t(Category::integer) << 8), i32, i32, n, n, n, axis, {zero, one, length});
     const uint32_t given = g.append(call(Op::copy, uint8_t(i32), {index}), i32, i32, index, n, place);
-    const uint32_t below = g.append(call(Op::lt, integer(1), {given, scalar_operand}), Dtype::Bool, i32, index, n, given, -1, {zero});
-    const uint32_t wrapped = g.append(call(Op::add, integer(1), {given, scalar_operand}), i32, i32, index, n, below, -1, {length});
+    const uint32_t below = g.append(call(Op::lt, integer(1), {given, scalar_operand}), Dtype::Bool, i32, index, n, given, all_axes, {zero});
+    const uint32_t wrapped = g.append(call(Op::add, integer(1), {given, scalar_operand}), i32, i32, index, n, below, all_axes, {length});
     const uint32_t at = g.append(call(Op::where, 0, {below, wrapped, given}), i32, i32, index, n, wrapped);
     const uint32_t here = g.append(call(Op::eq, 0, {place, at}), Dtype::Bool, i32, n, n, at);
     g.rewrite.checks.push_back({check, here});

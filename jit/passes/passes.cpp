@@ -16,6 +16,7 @@ const Pass passes[] = {
     {"merge_equal", merge_equal, "equal ops without arguments of their own are one"},
     {"sink_gathers", sink_gathers, "one index a row is taken of what was read, not of what was computed from it"},
     {"compare_for_scatters", compare_for_scatters, "one index a row is scattered by comparing"},
+    {"turn_products", turn_products, "a product that is only wanted turned is made so"},
     {"drop_dead", drop_dead, "every op is needed"},
 };
 const size_t pass_count = std::size(passes);
@@ -66,6 +67,7 @@ void shape_like(const Trace& t, uint32_t shape, int axis, Result& out) {
   out.rank = axis < 0 ? from.rank : 1;
   if (axis < 0) std::copy_n(from.size, from.rank, out.size);
   else out.size[0] = from.size[axis];
+  if (axis == swapped_axes) std::swap(out.size[out.rank - 2], out.size[out.rank - 1]);
 }
 uint64_t word_of(const Trace& t, const Rewrite::Argument& a) {
   return a.node == no_node ? a.word : uint64_t(t.extent[t.nodes[a.node].result.size[a.word]]);

@@ -10,6 +10,7 @@ namespace frit::jit {
 
 using tracer::Trace;
 
+constexpr int all_axes = -1, swapped_axes = -2;
 struct Rewrite {
   struct Argument {      // of an appended node
     uint64_t word;       // as it is, or
@@ -19,7 +20,7 @@ struct Rewrite {
     tracer::Node node;   // without its shape, line and arguments
     uint32_t like;       // whose line it has
     uint32_t shape;      // whose extents
-    int axis;            // only this one of them, or -1
+    int axis;            // only this one of them; all_axes, or with the last two swapped
     int argument;        // its first in `arguments`; -1: those of `like`
   };
   struct Change {        // operand `operand` of an original node
@@ -70,6 +71,7 @@ class Graph {
 
   Trace& trace() { return *trace_; }
   const Trace& trace() const { return *trace_; }
+  const std::vector<uint32_t>& readers(uint32_t n) const { return readers_[n]; }
   const tracer::Node& node(uint32_t n) const { return trace_->nodes[n]; }
   uint32_t count() const { return uint32_t(trace_->nodes.size()); }
   const std::vector<uint32_t>& order() const { return order_; }  // every node after its operands
@@ -86,7 +88,7 @@ class Graph {
   bool replaceable(uint32_t n) const;    // nobody writes it, and no root is a view of it
 
   // A node after `after`. The call's operands are nodes; its arguments are `like`'s, or those given.
-  uint32_t append(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t after, int axis = -1);
+  uint32_t append(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t after, int axis = all_axes);
   uint32_t append(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t after, int axis, const std::vector<Rewrite::Argument>& arguments);
   void replace(uint32_t n, uint32_t by);  // everybody reads `by` instead; n must be replaceable
   bool written(uint32_t n) const { return written_[n]; }  // its memory, somewhere in the trace
@@ -121,6 +123,7 @@ void merge_equal(Graph& g);
 void simplify(Graph& g);
 void sink_gathers(Graph& g);
 void compare_for_scatters(Graph& g);
+void turn_products(Graph& g);
 void drop_dead(Graph& g);
 
 }  // namespace frit::jit

@@ -1,0 +1,51 @@
+// A product that is turned and then copied, as the gradient of a linear layer's weight is: (A B)T = BT AT, whose operands are views.
+// Every element is the same chain of fused multiply-adds, so the bits are the same.
+#include "jit/passes/passes.h"
+
+namespace frit::jit {
+
+using namespace tracer;
+
+namespace {
+bool swaps_last_two(const Node& n) {
+  const int rank = n.result.rank;
+  if (n.call.op != Op::permute || rank < 2) return false;
+  for (int i = 0; i < rank; ++i)
+    if (int(n.call.attr >> (4 * i) & 15) != (i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i)) return false;
+  return true;
+}
+uint64_t swapping(int rank) {
+  uint64_t attr = 0;
+  for (int i = 0; i < rank; ++i) attr |= uint64_t(i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i) << (4 * i);
+  return attr;
+}
+}  // namespace
+
+void turn_products(Graph& g) {
+  const Trace& t = g.trace();
+  const uint32_t count = g.count();
+  for (uint32_t n = 0; n < count; ++n) {
+    const Node copy = t.nodes[n];
+    if (!g.needed[n] || copy.call.op != Op::copy || !copy.call.attr || !g.pure(n) || !g.replaceable(n)) continue;
+    const uint32_t view = copy.call.in[0];
+    if (!swaps_last_two(t.nodes[view])) continue;
+    const uint32_t product = t.nodes[view].call.in[0];
+    const Node made = t.nodes[product];
+    if (made.call.op != Op::matmul || made.result.dtype != copy.result.dtype || !g.pure(product) || g.shown(product) || g.readers(product).size() != 1 || g.readers(view).size() != 1) continue;
+    const uint32_t a = made.call.in[0], b = made.call.in[1];
+    const int a_rank = t.nodes[a].result.rank, b_rank = t.nodes[b].result.rank;
+    if (a_rank < 2 || b_rank < 2) continue;
+    const auto turned = [&](uint32_t operand, int rank, uint32_t after) {
+      Call call{.op = Op::permute, .attr = swapping(rank)};
+      call.in[0] = operand;
+      const Dtype d = t.nodes[operand].result.dtype;
+      return g.append(call, d, t.nodes[operand].result.compute, operand, product, after, swapped_axes);
+    };
+    const uint32_t left = turned(b, b_rank, product), right = turned(a, a_rank, left);
+    Call call = made.call;
+    call.in[0] = left, call.in[1] = right;
+    g.replace(n, g.append(call, made.result.dtype, made.result.compute, n, product, right));
+  }
+}
+
+}  // namespace frit::jit
