@@ -331,7 +331,7 @@ std::string described(const Tensors& results) {
   std::string samples;
   int64_t count = 0;
   for (const Tensor& t : results) {
-    const Tensor flat = t.detach().to(torch::kFloat32).contiguous().flatten();
+    const Tensor flat = t.detach().to(torch::kFloat32).clone().flatten();  // whose data may be reached: the result itself stays as it was
     const float* v = flat.data_ptr<float>();
     const int64_t n = flat.numel(), step = std::max<int64_t>(1, n / 8);
     for (int64_t i = 0; i < n; i++) {

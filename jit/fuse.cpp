@@ -24,7 +24,8 @@ struct Draft {
 
 class Builder {
  public:
-  Builder(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const Checks& checks) : t_(t), needed_(needed), roots_(roots), checks_(checks), pure_(pure_writes(t)) {}
+  Builder(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const Checks& checks, const std::vector<uint32_t>& apart)
+      : t_(t), needed_(needed), roots_(roots), checks_(checks), apart_(apart), pure_(pure_writes(t)) {}
   Fusion run(const std::vector<uint32_t>& order);
 
  private:
@@ -53,6 +54,7 @@ class Builder {
   const Trace& t_;
   const std::vector<bool>&needed_, &roots_;
   const Checks& checks_;
+  const std::vector<uint32_t>& apart_;
   const std::vector<bool> pure_;
   std::vector<Draft> drafts_;
   std::vector<uint32_t> group_of_;
@@ -325,6 +327,7 @@ void Builder::place(uint32_t n) {
       if (std::find(candidates.begin(), candidates.end(), g) == candidates.end()) candidates.push_back(g);
     }
     for (uint32_t g : candidates) {
+      if (n < apart_.size() && apart_[n] != no_node && group_of_[apart_[n]] == g) continue;  // it is computed again to be somewhere else
       const char* why = nullptr;
       if (!fits(drafts_[g], n, false)) why = "their shapes make no common iteration space";
       else if (new_operands(g, n) + drafts_[g].read.size() > max_group_operands) why = "one kernel would read too many tensors";
@@ -606,8 +609,8 @@ bool passes_through(const Trace& t, uint32_t n) {
   return true;
 }
 
-Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const std::vector<uint32_t>& order, const Checks& checks) {
-  return Builder(t, needed, roots, checks).run(order);
+Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const std::vector<uint32_t>& order, const Checks& checks, const std::vector<uint32_t>& apart) {
+  return Builder(t, needed, roots, checks, apart).run(order);
 }
 
 }  // namespace frit::jit

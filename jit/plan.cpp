@@ -88,7 +88,7 @@ std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>&
   const std::vector<bool>&needed = graph.needed, &roots = graph.roots;
   p->pure = pure_writes(t);
   p->fast_math = t.fast_math;
-  Fusion f = fuse(t, needed, roots, graph.order(), p->rewrite.checks);
+  Fusion f = fuse(t, needed, roots, graph.order(), p->rewrite.checks, graph.apart);
   p->why_not = std::move(f.why_not);
   std::vector<bool> read(t.nodes.size());  // as a tensor
   for (const Group& g : f.groups)

@@ -17,6 +17,7 @@ const Pass passes[] = {
     {"sink_gathers", sink_gathers, "one index a row is taken of what was read, not of what was computed from it"},
     {"compare_for_scatters", compare_for_scatters, "one index a row is scattered by comparing"},
     {"turn_products", turn_products, "a product that is only wanted turned is made so"},
+    {"recompute", recompute, "what is cheap and at hand is computed where it is read"},
     {"drop_dead", drop_dead, "every op is needed"},
 };
 const size_t pass_count = std::size(passes);
@@ -113,12 +114,12 @@ Graph::Graph(const Trace& t, std::vector<bool> needed_, std::vector<bool> roots_
   order_.resize(count());
   for (uint32_t n = 0; n < count(); ++n) order_[n] = n;
   const std::vector<bool> pure = pure_writes(t);
-  const std::vector<uint32_t> memory = memory_classes(t, &pure);
-  std::vector<bool> of_memory(count() + 1);
+  memory_ = memory_classes(t, &pure);
+  writers_.resize(count() + 1);
   for (uint32_t n = 0; n < count(); ++n)
-    if (node(n).call.mode & in_place) of_memory[memory[n]] = true;
+    if (node(n).call.mode & in_place) writers_[memory_[n]].push_back(n);
   written_.resize(count());
-  for (uint32_t n = 0; n < count(); ++n) written_[n] = of_memory[memory[n]];
+  for (uint32_t n = 0; n < count(); ++n) written_[n] = !writers_[memory_[n]].empty();
   collect();
   read_before_.resize(count());
   for (uint32_t n = 0; n < count(); ++n) read_before_[n] = !readers_[n].empty();
@@ -136,6 +137,21 @@ bool Graph::pure(uint32_t n) const {
   if ((node(n).call.mode & in_place) || written_[n]) return false;
   for (int i = 0; i < trace_->input_count(n); ++i)
     if (const uint32_t in = trace_->input(n, i); !is_number(in) && written_[in]) return false;
+  return true;
+}
+void Graph::number_nodes() {
+  position_.resize(count());
+  for (uint32_t i = 0; i < order_.size(); ++i) position_[order_[i]] = i;
+}
+bool Graph::unwritten(uint32_t n, uint32_t after, uint32_t until) const {
+  if (n >= rewrite.nodes) return true;
+  return std::none_of(writers_[memory_[n]].begin(), writers_[memory_[n]].end(), [&](uint32_t w) { return position_[w] > position_[after] && position_[w] <= position_[until]; });
+}
+bool Graph::repeatable(uint32_t n, uint32_t until) const {
+  const RowKind k = row(node(n).call.op).kind;
+  if (k == RowKind::source || k == RowKind::view || k == RowKind::alias || (node(n).call.mode & in_place) || written_[n]) return false;
+  for (int i = 0; i < trace_->input_count(n); ++i)
+    if (const uint32_t in = trace_->input(n, i); !is_number(in) && !unwritten(in, n, until)) return false;
   return true;
 }
 bool Graph::same_shape(uint32_t a, uint32_t b) const {
@@ -191,6 +207,23 @@ uint32_t Graph::place(Node n, uint32_t shape, uint32_t like, uint32_t after, int
   for (int k = 0; k < t.input_count(at); ++k)
     if (const uint32_t in = t.input(at, k); !is_number(in)) readers_[in].push_back(at);
   return at;
+}
+uint32_t Graph::append_before(Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t before) {
+  const auto at = std::find(order_.begin(), order_.end(), before);
+  return append(call, dtype, compute, shape, like, *std::prev(at));  // never the first: what is computed reads something
+}
+void Graph::redirect(uint32_t reader, uint32_t from, uint32_t to) {
+  Trace& t = *trace_;
+  bool changed = false;
+  for (int k = 0; k < t.input_count(reader); ++k)
+    if (t.input(reader, k) == from) {
+      operand_of(t, reader, k) = to, changed = true;
+      if (reader < rewrite.nodes) rewrite.changes.push_back({reader, k, to});
+      else rewrite.appended[reader - rewrite.nodes].node.call.in[k] = to;
+    }
+  if (!changed) return;
+  std::erase(readers_[from], reader);
+  readers_[to].push_back(reader);
 }
 // Views of n are made anew over `by`, so that a view always comes after what it shows.
 void Graph::replace(uint32_t n, uint32_t by) {

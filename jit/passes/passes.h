@@ -77,9 +77,14 @@ class Graph {
   const std::vector<uint32_t>& order() const { return order_; }  // every node after its operands
   std::vector<bool> needed, roots;
   Rewrite rewrite;
+  std::vector<uint32_t> apart;            // by node: another one, whose kernel it stays out of; no_node
 
   // A pure computation: no view, no leaf, nothing drawn, not in place, and neither its memory nor what it reads is ever written.
   bool pure(uint32_t n) const;
+  // Computed again just before `until`, would it give the same? Nothing writes what it reads in between.
+  bool repeatable(uint32_t n, uint32_t until) const;
+  bool unwritten(uint32_t n, uint32_t after, uint32_t until) const;  // n's memory, between these two
+  void number_nodes();  // before asking for that, after the order changed
   bool is_number(uint32_t operand) const { return operand == tracer::scalar_operand; }
   bool same_shape(uint32_t a, uint32_t b) const;
   bool same_size(tracer::SizeId a, tracer::SizeId b) const { return trace_->find(a) == trace_->find(b); }
@@ -90,6 +95,8 @@ class Graph {
   // A node after `after`. The call's operands are nodes; its arguments are `like`'s, or those given.
   uint32_t append(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t after, int axis = all_axes);
   uint32_t append(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t after, int axis, const std::vector<Rewrite::Argument>& arguments);
+  uint32_t append_before(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t before);
+  void redirect(uint32_t reader, uint32_t from, uint32_t to);  // one reader's operand
   void replace(uint32_t n, uint32_t by);  // everybody reads `by` instead; n must be replaceable
   bool written(uint32_t n) const { return written_[n]; }  // its memory, somewhere in the trace
   void keep(uint32_t n) { read_before_[n] = false; }      // although nobody reads it
@@ -104,6 +111,9 @@ class Graph {
   std::vector<uint32_t> order_;
   std::vector<std::vector<uint32_t>> readers_;  // needed ones
   std::vector<bool> written_;                   // by node: its memory is written somewhere
+  std::vector<uint32_t> memory_;                // by node of the trace
+  std::vector<std::vector<uint32_t>> writers_;  // by memory
+  std::vector<uint32_t> position_;              // by node; when they were asked for
   std::vector<bool> read_before_;               // by node: it had readers in the beginning
 };
 
@@ -124,6 +134,7 @@ void simplify(Graph& g);
 void sink_gathers(Graph& g);
 void compare_for_scatters(Graph& g);
 void turn_products(Graph& g);
+void recompute(Graph& g);
 void drop_dead(Graph& g);
 
 }  // namespace frit::jit
