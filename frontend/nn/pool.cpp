@@ -66,47 +66,27 @@ Scalar lowest(Dtype d) {
     else return 0;
   });
 }
-// Of each window, where in its axis its first element that is no padding stands.
-Tensor first_places(const Window& w, int64_t length, const char* op, const std::vector<Window>& windows) {
-  std::vector<int64_t> first;
+void check_windows(const Window& w, int64_t length, const char* op, const std::vector<Window>& windows) {
   for (int64_t i = 0; i < w.count; ++i) {
     int64_t at = i * w.stride - w.low;
-    while (at < 0) at += w.dilation;
+    if (at < 0) at += (w.dilation - 1 - at) / w.dilation * w.dilation;
     if (at >= length)
       throw ValueError(std::string(op) + ": a window of the kernel " + list_of(windows, &Window::kernel) + " with dilation " + list_of(windows, &Window::dilation) + " and padding " + list_of(windows, &Window::low) +
                        " holds nothing but padding. Pad less, or dilate less.");
-    first.push_back(at);
   }
-  return tensor(first, kInt64);
 }
-Tensor corner_places(const Window& w) { return arange(Scalar(-w.low), Scalar(-w.low + w.stride * w.count), Scalar(w.stride), kInt64); }
 // The places of the windows' maxima among the elements of their channel. Ties go to the first.
 Tensor places_of_maxima(const Tensor& input, const std::vector<Window>& windows, const Sizes& s, const char* op) {
-  NoGradGuard no_grad;
   const size_t n = windows.size();
-  const int64_t axis0 = int64_t(s.size() - n);
-  Tensor x = input.detach();
-  for (size_t i = 0; i < n; ++i) x = nn::padded(x, axis0 + int64_t(i), windows[i].low, windows[i].high, kConstant, lowest(input.dtype()), op);
-  TensorList parts{x.unsqueeze(axis0)};
+  std::vector<tracer::PoolAxis> axes;
   for (size_t i = 0; i < n; ++i) {
-    TensorList finer;
-    for (const Tensor& p : parts)
-      for (int64_t k = 0; k < windows[i].kernel; ++k) finer.push_back(nn::window_slice(p, axis0 + 1 + int64_t(i), windows[i], k));
-    parts = std::move(finer);
+    const Window& w = windows[i];
+    check_windows(w, s[s.size() - n + i], op, windows);
+    axes.push_back({w.kernel, w.stride, w.dilation, w.low, w.count});
   }
-  const Tensor element = (parts.size() == 1 ? parts[0] : cat(parts, axis0)).argmax(axis0);  // within its window
-
-  // The place of a window's corner, and from there by whole rows and along the row.
-  const Window& w = windows.back();
-  const int64_t width = s.back();
-  const auto in_channel = [&](const Tensor& row, const Tensor& column) { return (row * Scalar(width)).unsqueeze(1) + column; };
-  Tensor place = w.dilation == 1 ? element : element * Scalar(w.dilation);
-  if (n == 2) place = place + element.floor_divide(Scalar(w.kernel)) * Scalar(windows[0].dilation * width - w.kernel * w.dilation);
-  place = place + (n == 2 ? in_channel(corner_places(windows[0]), corner_places(w)) : corner_places(w));
-  if (windows[0].low == 0 && w.low == 0) return place;
-  // A window of nothing but lowest values finds its corner, which may be padding, and comes before its first element.
-  const Tensor first = first_places(w, width, op, windows);
-  return place.maximum(n == 2 ? in_channel(first_places(windows[0], s[s.size() - 2], op, windows), first) : first);
+  const bool batched = s.size() == n + 2;
+  const Tensor place(tracer::pool_argmax(batched ? input : input.unsqueeze(0), axes));
+  return batched ? place : place.squeeze(0);
 }
 Tensor elements_at(const Tensor& x, const Tensor& place, size_t n) {
   const int64_t last = -int64_t(n);
