@@ -1,6 +1,7 @@
 // Tier 0's convolutions and pooling.
 #include "jit/execute_parts.h"
 #include "jit/x86/convolution.h"
+#include "jit/x86/pool.h"
 #include "runtime/stats.h"
 
 namespace frit::jit {
@@ -33,8 +34,13 @@ ValueRef run_convolution(Trace& t, uint32_t n, Value& a, Value& b) {
   return out;
 }
 ValueRef run_pool(Trace& t, uint32_t n, Value& in) {
-  Value* inputs[] = {&in};
-  return interpret(t, n, inputs);
+  const Node& node = t.nodes[n];
+  int64_t e[max_rank];
+  t.sizes(n, e);
+  ValueRef out = ValueRef::take(new_value(node.result.dtype, e, t.rank_of(n)));
+  count(&Counters::library_calls);
+  pool_x86(node.call.op == Op::pool_argmax, pooling_of(t, n), images_of(in), out->data());
+  return out;
 }
 
 }  // namespace frit::jit

@@ -59,6 +59,7 @@ std::vector<Case> cases() {
       {Op::convolution, "convolution of one axis", {{2, 3, 7}, {2, 3, 3}}, [](In x) { return tracer::convolution(x[0], x[1], {{2, 2, 3, 1}}, 1); }},
       {Op::convolution_input, "convolution_input", {{2, 4, 3, 2}, {4, 1, 2, 3}}, [](In x) { return tracer::convolution_input(x[0], x[1], {{2, 1, 1, 0}, {3, 1, 1, 1}}, 2, {5, 5}); }},
       {Op::convolution_weight, "convolution_weight", {{2, 4, 3, 2}, {2, 2, 5, 5}}, [](In x) { return tracer::convolution_weight(x[0], x[1], {{2, 1, 1, 0}, {3, 1, 1, 1}}, 2, {2, 3}); }},
+      {Op::pool_max, "pool_max", {{2, 2, 5, 6}}, [](In x) { return tracer::pool_max(x[0], {{3, 2, 1, 1, 3}, {2, 1, 2, 0, 4}}); }},
       {Op::cat, "cat", {{2, 3}, {2, 1}, {2, 2}}, [](In x) { return tracer::cat({x[0], x[1], x[2], x[1]}, 1); }},
       {Op::gather, "gather, repeated and negative", {{3, 4}}, [](In x) { return tracer::gather(x[0], 0, indices({0, -1, 1, 0, 2, 2, 0, 0}, {2, 4})); }},
       {Op::scatter, "scatter", {{3, 4}, {2, 4}}, [](In x) { return tracer::scatter(x[0], 0, indices({0, 2, 1, 0, -2, 0, 2, 2}, {2, 4}), x[1]); }},

@@ -129,7 +129,7 @@ TEST_CASE("ops: convolutions of random geometry, whatever the number of threads"
   report("convolutions of random geometry");
 }
 
-TEST_CASE("ops: places of pooled maxima") {
+TEST_CASE("ops: pooled maxima and their places") {
   struct Pool {
     Sizes shape;
     std::vector<PoolAxis> axes;
@@ -148,12 +148,13 @@ TEST_CASE("ops: places of pooled maxima") {
           Var x = make_tensor(r, d, p.shape, L(l), -3, 3, l % 2 ? Data::hostile : Data::domain);
           if (l % 3 == 0 && is_floating(d)) x = tracer::round(x);  // ties, zeros of both signs
           kept.push_back(tracer::pool_argmax(x, p.axes));
-          ++tally().combinations;
+          kept.push_back(tracer::pool_max(x, p.axes));
+          tally().combinations += 2;
         }
       synchronize();
     }
-  require_covered({Op::pool_argmax});
-  report("places of pooled maxima");
+  require_covered({Op::pool_max, Op::pool_argmax});
+  report("pooled maxima");
 }
 
 TEST_CASE("ops: window rows refuse what they cannot take") {

@@ -66,6 +66,7 @@ size_t argument_count(const Trace& t, uint32_t n) {
     case Op::convolution: return 1 + 4 * (std::max<size_t>(rank, 2) - 2);
     case Op::convolution_input:
     case Op::convolution_weight: return 1 + 5 * (std::max<size_t>(rank, 2) - 2);
+    case Op::pool_max:
     case Op::pool_argmax: return 5 * (std::max<size_t>(rank, 2) - 2);
     case Op::select: return 1;
     case Op::diagonal: return 2;

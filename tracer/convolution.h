@@ -12,6 +12,8 @@
 // Types are as in product.h: half formats are widened and rounded once, integers wrap, booleans are or'ed.
 #pragma once
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 #include "runtime/dtype.h"
 #include "tracer/trace.h"
 
@@ -40,7 +42,7 @@ Images images_of(const Value& v);
 // By the op that asks: its operands in its order, and the contiguous result.
 void convolution_reference(Op op, const Convolution& c, const Images& a, const Images& b, void* result);
 
-// Windows over each channel's rows and columns; the result is contiguous.
+// Windows over each channel's rows and columns. The first NaN, or else the first greatest element (zeros are equal), and its place in the channel.
 struct Pooling {
   struct Axis {
     int64_t in = 1, kernel = 1, stride = 1, dilation = 1, low = 0, out = 1;
@@ -50,5 +52,10 @@ struct Pooling {
   Axis axis[2];
 };
 Pooling pooling_of(const Trace& t, uint32_t n);
+template <class T> T lowest_value() {
+  if constexpr (std::is_same_v<T, bool>) return false;
+  else if constexpr (std::is_integral_v<T>) return std::numeric_limits<T>::min();
+  else return T(-std::numeric_limits<float>::infinity());
+}
 
 }  // namespace frit::tracer

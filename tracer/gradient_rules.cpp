@@ -119,6 +119,25 @@ Var convolution_again(RuleContext& c, const Var& first, const Var& second) {
   const Sizes extents = spatial(c.output_sizes());
   return c.op() == Op::convolution_input ? convolution_input(first, second, axes, groups, extents) : convolution_weight(first, second, axes, groups, extents);
 }
+// ---- pooled maxima: the gradient goes to where each element stood
+Sizes flat(const Sizes& e) {
+  Sizes f{e[0], e[1], 1};
+  for (size_t i = 2; i < e.size(); ++i) f[2] *= e[i];
+  return f;
+}
+Var places_of_maxima(RuleContext& c) {
+  std::vector<PoolAxis> axes;
+  for (size_t i = 0; i + 2 < c.output_sizes().size(); ++i) {
+    const int k = 5 * int(i);
+    axes.push_back({c.arg(k), c.arg(k + 1), c.arg(k + 2), c.arg(k + 3), c.arg(k + 4)});
+  }
+  return reshape(pool_argmax(c.input(0), axes), flat(c.output_sizes()));
+}
+Var pool_vjp(RuleContext& c, const Var& g) {
+  const Sizes in = c.input_sizes(0);
+  return reshape(scatter_add(full(flat(in), 0, c.input_dtype(0)), 2, places_of_maxima(c), reshape(g, flat(c.output_sizes()))), in);
+}
+Var pool_jvp(RuleContext& c, const Var& t) { return reshape(gather(reshape(t, flat(c.input_sizes(0))), 2, places_of_maxima(c)), c.output_sizes()); }
 [[noreturn]] void no_gradient(RuleContext& c) {
   throw AutogradError(std::string(op_name(c.op())) + ": no gradient is defined for this op. detach() its input.");
 }
@@ -197,6 +216,7 @@ std::vector<Var> vjp_rule(RuleContext& c, const Var& g) {
         if (c.wants(k)) given[k] = convolution_vjp(c, k, g);
       return given;
     }
+    case Op::pool_max: return {pool_vjp(c, g)};
     case Op::cat: {
       std::vector<Var> given(c.input_count());
       int64_t at = 0;
@@ -272,6 +292,7 @@ Var jvp_rule(RuleContext& c, const std::vector<Var>& tangents) {
       }
       return total;
     }
+    case Op::pool_max: return pool_jvp(c, t);
     case Op::cat: {
       std::vector<Var> parts;
       for (int k = 0; k < c.input_count(); ++k) parts.push_back(tangents[k].defined() ? tangents[k] : full(c.input_sizes(k), 0, c.input_dtype(k)));

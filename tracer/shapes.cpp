@@ -284,11 +284,18 @@ struct Rule {
     out.size[0] = a.size[0], out.size[1] = a.size[1];
     for (int i = 0; i < n; ++i) {
       const int64_t kernel = bounded(5 * i, 1), stride = bounded(5 * i + 1, 1), dilation = bounded(5 * i + 2, 1), low = bounded(5 * i + 3, 0), count = bounded(5 * i + 4, 1);
-      const int64_t length = extent(a.size[2 + i]), corner = (count - 1) * stride - low;
-      const auto first = [&](int64_t at) { return at < 0 ? at + (-at + dilation - 1) / dilation * dilation : at; };  // element of a window that is none of the padding
-      bool empty = length < 1 || first(corner) >= length || first(corner) > corner + dilation * (kernel - 1);
-      for (int64_t at = -low; at < 0 && !empty; at += stride) empty = first(at) >= length || first(at) > at + dilation * (kernel - 1);
-      if (empty) fail("a window holds nothing but padding", "Pad less, or dilate less.");
+      const int64_t length = extent(a.size[2 + i]), corner = (count - 1) * stride - low, reach = dilation * (kernel - 1);
+      // The first element of the window from `at` on that is none of the padding, if it has any.
+      const auto empty = [&](int64_t at) {
+        const int64_t first = at < 0 ? at + (-at + dilation - 1) / dilation * dilation : at;
+        return first >= length || first > at + reach;
+      };
+      bool none = length < 1;
+      if (call.op == Op::pool_argmax) {
+        none = none || empty(corner) || low > reach;
+        for (int64_t at = -low; at < 0 && !none; at += stride) none = empty(at);
+      }
+      if (none) fail("a window holds nothing but padding", "Pad less, or dilate less.");
       out.size[2 + i] = following(a.size[2 + i], count);
     }
   }

@@ -391,17 +391,21 @@ Var convolution_input(const Var& gradient, const Var& weight, const std::vector<
 Var convolution_weight(const Var& gradient, const Var& input, const std::vector<WindowAxis>& axes, int64_t groups, const Sizes& extents) {
   return convolved(Op::convolution_weight, gradient, input, axes, groups, extents);
 }
-Var pool_argmax(const Var& a, const std::vector<PoolAxis>& axes) {
+namespace {
+Var pooled(Op op, const Var& a, const std::vector<PoolAxis>& axes) {
   settle_operands({a});
   const Turn turn;
   Recorder& r = turn.r;
-  Call call{.op = Op::pool_argmax};
-  call.in[0] = r.node_of(defined(a, Op::pool_argmax));
+  Call call{.op = op};
+  call.in[0] = r.node_of(defined(a, op));
   Sizes words;
   for (const PoolAxis& w : axes) words.insert(words.end(), {w.kernel, w.stride, w.dilation, w.low, w.count});
   call.arg = r.bind(words.data(), words.size());
   return r.finish(r.emit(call));
 }
+}  // namespace
+Var pool_max(const Var& a, const std::vector<PoolAxis>& axes) { return pooled(Op::pool_max, a, axes); }
+Var pool_argmax(const Var& a, const std::vector<PoolAxis>& axes) { return pooled(Op::pool_argmax, a, axes); }
 Var cat(const std::vector<Var>& parts, int axis) {
   if (parts.empty()) throw ValueError("cat: the list of tensors is empty. Give at least one.");
   for (const Var& p : parts) settle_operand(defined(p, Op::cat));

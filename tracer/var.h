@@ -180,9 +180,10 @@ Var convolution(const Var& input, const Var& weight, const std::vector<WindowAxi
 Var convolution_input(const Var& gradient, const Var& weight, const std::vector<WindowAxis>& axes, int64_t groups, const Sizes& extents);   // the input's, spatial
 Var convolution_weight(const Var& gradient, const Var& input, const std::vector<WindowAxis>& axes, int64_t groups, const Sizes& extents);  // the kernel's
 struct PoolAxis {
-  int64_t kernel, stride, dilation, low, count;  // count: of windows; each holds at least one element
+  int64_t kernel, stride, dilation, low, count;  // count: of windows
 };
-Var pool_argmax(const Var& a, const std::vector<PoolAxis>& axes);  // of [N, C, spatial...]: row-major places in the channel
+Var pool_max(const Var& a, const std::vector<PoolAxis>& axes);     // of [N, C, spatial...]; a window of nothing but padding has the lowest value
+Var pool_argmax(const Var& a, const std::vector<PoolAxis>& axes);  // row-major places in the channel; no window may be empty
 Var cat(const std::vector<Var>& parts, int axis);
 Var gather(const Var& a, int axis, const Var& index);
 Var scatter_add(const Var& a, int axis, const Var& index, const Var& source);

@@ -129,6 +129,7 @@ struct Verifier {
       case Op::convolution:
       case Op::convolution_input:
       case Op::convolution_weight:
+      case Op::pool_max:
       case Op::pool_argmax: require(in(0).rank == result().rank && result().rank > 2 && result().rank < 5, "there are one or two spatial axes"); break;
       case Op::as_strided:
         for (int i = 1; i <= 2 * result().rank; ++i) require(arg(i) >= 0, "an extent or a stride is not possible");

@@ -1,6 +1,5 @@
-// Pooling. Sums and maxima over windows go axis by axis, as a chain of slices, or as one reduction where windows are long and do
-// not overlap. A maximum that needs a gradient finds where its elements stand, without gradients, and gathers them, so that the
-// gradient goes to one element each. Start at pooling.
+// Pooling. Maxima are rows of their own. Sums over windows go axis by axis, as a chain of slices, or as one reduction where windows are long
+// and do not overlap. Start at pooling.
 #include <algorithm>
 #include <limits>
 #include "frit/autograd.h"
@@ -58,35 +57,24 @@ Tensor along(const Tensor& x, int64_t axis, const Window& w, const Scalar& outsi
 }
 
 // ---- maxima -----------------------------------------------------------------------------------------------------------
-Scalar lowest(Dtype d) {
-  if (is_floating(d)) return -std::numeric_limits<double>::infinity();
-  return dispatch(d, [](auto type) -> Scalar {
-    using T = decltype(type);
-    if constexpr (std::is_integral_v<T>) return int64_t(std::numeric_limits<T>::lowest());
-    else return 0;
-  });
+void check_windows(const char* op, const std::vector<Window>& windows, const Sizes& s) {
+  for (size_t k = 0; k < windows.size(); ++k)
+    for (int64_t i = 0; i < windows[k].count; ++i) {
+      const Window& w = windows[k];
+      int64_t at = i * w.stride - w.low;
+      if (at < 0) at += (w.dilation - 1 - at) / w.dilation * w.dilation;
+      if (at >= s[s.size() - windows.size() + k])
+        throw ValueError(std::string(op) + ": a window of the kernel " + list_of(windows, &Window::kernel) + " with dilation " + list_of(windows, &Window::dilation) + " and padding " + list_of(windows, &Window::low) +
+                         " holds nothing but padding. Pad less, or dilate less.");
+    }
 }
-void check_windows(const Window& w, int64_t length, const char* op, const std::vector<Window>& windows) {
-  for (int64_t i = 0; i < w.count; ++i) {
-    int64_t at = i * w.stride - w.low;
-    if (at < 0) at += (w.dilation - 1 - at) / w.dilation * w.dilation;
-    if (at >= length)
-      throw ValueError(std::string(op) + ": a window of the kernel " + list_of(windows, &Window::kernel) + " with dilation " + list_of(windows, &Window::dilation) + " and padding " + list_of(windows, &Window::low) +
-                       " holds nothing but padding. Pad less, or dilate less.");
-  }
-}
-// The places of the windows' maxima among the elements of their channel. Ties go to the first.
-Tensor places_of_maxima(const Tensor& input, const std::vector<Window>& windows, const Sizes& s, const char* op) {
-  const size_t n = windows.size();
+// A row of the op table over the windows, with or without a batch.
+template <class F> Tensor over_windows(F row, const Tensor& input, const std::vector<Window>& windows, const Sizes& s) {
   std::vector<tracer::PoolAxis> axes;
-  for (size_t i = 0; i < n; ++i) {
-    const Window& w = windows[i];
-    check_windows(w, s[s.size() - n + i], op, windows);
-    axes.push_back({w.kernel, w.stride, w.dilation, w.low, w.count});
-  }
-  const bool batched = s.size() == n + 2;
-  const Tensor place(tracer::pool_argmax(batched ? input : input.unsqueeze(0), axes));
-  return batched ? place : place.squeeze(0);
+  for (const Window& w : windows) axes.push_back({w.kernel, w.stride, w.dilation, w.low, w.count});
+  const bool batched = s.size() == windows.size() + 2;
+  const Tensor pooled(row(batched ? input : input.unsqueeze(0), axes));
+  return batched ? pooled : pooled.squeeze(0);
 }
 Tensor elements_at(const Tensor& x, const Tensor& place, size_t n) {
   const int64_t last = -int64_t(n);
@@ -99,17 +87,15 @@ Tensor max_pool(const char* op, size_t n, const Tensor& input, IntArrayRef kerne
   const auto windows = pooling(op, input, n, kernel, stride, padding, dilation, ceil_mode);
   const Sizes s = nn::shape_of(input, op);
   check_ordered(op, input);
-  if (AutoGradMode::is_enabled() && input.requires_grad()) return elements_at(input, places_of_maxima(input, windows, s, op), n);
-  Tensor x = input;
-  for (size_t i = n; i-- > 0;)
-    x = along(x, int64_t(s.size() - n + i), windows[i], lowest(x.dtype()), op, [](const Tensor& a, const Tensor& b) { return a.maximum(b); },
-              [](const Tensor& a, int64_t axis) { return a.amax(axis); });
-  return x.is_same(input) ? input.clone() : x;
+  if (AutoGradMode::is_enabled() && input.requires_grad()) check_windows(op, windows, s);
+  return over_windows(tracer::pool_max, input, windows, s);
 }
 std::tuple<Tensor, Tensor> max_pool_with_indices(const char* op, size_t n, const Tensor& input, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
   const auto windows = pooling(op, input, n, kernel, stride, padding, dilation, ceil_mode);
   check_ordered(op, input);
-  const Tensor place = places_of_maxima(input, windows, nn::shape_of(input, op), op);
+  const Sizes s = nn::shape_of(input, op);
+  check_windows(op, windows, s);
+  const Tensor place = over_windows(tracer::pool_argmax, input, windows, s);
   return {elements_at(input, place, n), place};
 }
 
