@@ -135,7 +135,7 @@ Var places_of_maxima(RuleContext& c) {
 }
 Var pool_vjp(RuleContext& c, const Var& g) {
   const Sizes in = c.input_sizes(0);
-  return reshape(scatter_add(full(flat(in), 0, c.input_dtype(0)), 2, places_of_maxima(c), reshape(g, flat(c.output_sizes()))), in);
+  return reshape(scatter_add(expand(full({1, 1, 1}, 0, c.input_dtype(0)), flat(in)), 2, places_of_maxima(c), reshape(g, flat(c.output_sizes()))), in);
 }
 Var pool_jvp(RuleContext& c, const Var& t) { return reshape(gather(reshape(t, flat(c.input_sizes(0))), 2, places_of_maxima(c)), c.output_sizes()); }
 [[noreturn]] void no_gradient(RuleContext& c) {

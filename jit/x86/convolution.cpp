@@ -17,7 +17,7 @@ using tracer::Images;
 
 constexpr double serial_work = 4e6;      // flops under which splitting does not pay
 constexpr int64_t few_places = 256;      // of an image: images are taken together
-constexpr int64_t folded_rows = 2;       // of weights: packing would cost more than the products
+constexpr int64_t folded_rows = 4;       // of weights: packing would cost more than the products
 constexpr int64_t row_unit = 48, column_unit = 192;  // parts are multiples of every tile
 int64_t up(int64_t x, int64_t by) { return (x + by - 1) / by; }
 
@@ -128,7 +128,7 @@ void multiply(const Job& j) {
   });
 }
 
-// One or two rows of weights: their sums are made straight from the patch.
+// A few rows of weights: their sums are made straight from the patch.
 void fold(const Job& j) {
   const Windows& all = j.windows;
   const int64_t span = all.highest_row - all.lowest_row, channels = j.k / all.elements;
@@ -140,7 +140,7 @@ void fold(const Job& j) {
   const size_t patch = up(int64_t(patch_bytes(all, j.k, rows * all.place_columns)), 64) * 64;
   const int64_t run = std::min<int64_t>(all.place_columns * rows, 384);
   parallel_for(units * blocks, grain, [&](int64_t begin, int64_t end) {
-    const Scratch scratch(patch + size_t(up(j.m * j.k * j.wide(), 64) * 64) + size_t(run + 16) * size_t(j.wide()));
+    const Scratch scratch(patch + size_t(up(j.m * j.k * j.wide(), 64) * 64) + size_t(j.m * (run + 16)) * size_t(j.wide()));
     char *const left = scratch.data() + patch, *const line = left + up(j.m * j.k * j.wide(), 64) * 64;
     for (int64_t t = begin; t < end; t++) {
       const int64_t unit = t / blocks, group = unit % j.groups, image = unit / j.groups, first = t % blocks * rows * all.place_columns;
@@ -149,17 +149,18 @@ void fold(const Job& j) {
       w.from += (image * w.image_step + group * j.group_step) * j.size();
       const WindowPanel panel(w, 0, j.k, first, count, scratch.data());
       pack_strip(j.storage)(left, j.left + group * j.m * j.k * j.size(), j.m * j.k, 1, 1, j.m * j.k, j.m * j.k);
-      for (int64_t row = 0; row < j.m; row++) {
-        char* const out = j.out + (group * j.out_group + image * j.places.image_step + row * j.out_row) * j.size();
-        for (int64_t at = 0; at < count; at += run) {
-          const int64_t width = std::min(run, count - at);
-          const bool direct = j.dense() && !is_half(j.storage);
-          panel.fold(direct ? out + (first + at) * j.size() : line, left + row * j.k * j.wide(), at, width);
-          for (int64_t i = 0; !direct && i < width;) {
-            const int64_t place = first + at + i, r = place / all.place_columns, c = place % all.place_columns, here = std::min(width - i, all.place_columns - c);
-            store_block(j.storage, out + (r * j.places.row_step + c * j.places.column_step) * j.size(), 0, j.places.column_step, line + i * j.wide(), here, 1, here);
-            i += here;
-          }
+      char* const out = j.out + (group * j.out_group + image * j.places.image_step) * j.size();
+      for (int64_t at = 0; at < count; at += run) {
+        const int64_t width = std::min(run, count - at);
+        if (j.dense() && !is_half(j.storage)) {
+          panel.fold(out + (first + at) * j.size(), j.out_row, left, j.m, at, width);
+          continue;
+        }
+        panel.fold(line, run + 16, left, j.m, at, width);
+        for (int64_t i = 0; i < width;) {
+          const int64_t place = first + at + i, r = place / all.place_columns, c = place % all.place_columns, here = std::min(width - i, all.place_columns - c);
+          store_block(j.storage, out + (r * j.places.row_step + c * j.places.column_step) * j.size(), j.out_row, j.places.column_step, line + i * j.wide(), run + 16, j.m, here);
+          i += here;
         }
       }
     }
@@ -171,13 +172,16 @@ void run(const Job& j) {
   j.m <= folded_rows && j.k <= chunk_depth ? fold(j) : multiply(j);
 }
 
+bool is_plain(const Convolution& c, const Images& from) {
+  for (const Convolution::Axis& a : c.axis)
+    if (a.kernel != 1 || a.stride != 1 || a.low != 0 || a.in != a.out) return false;
+  return c.axis[0].in == 1 || from.stride[2] == c.axis[1].in * from.stride[3];
+}
 void forward(const Convolution& c, const Images& input, const Images& weight, char* out) {
   const Elements e = elements_of(c);
   const int64_t outputs = c.groups * c.out_channels;
-  Job j{c.dtype, c.groups, c.batch, c.out_channels, c.in_channels * e.count(), weight.data, windows_of(c, input, true, e), c.in_channels * input.stride[1], out,
-        c.out_channels * c.places(), c.places(), {c.axis[0].out, c.axis[1].out, outputs * c.places(), c.axis[1].out, 1}, true};
-  for (const Convolution::Axis& a : c.axis) j.plain = j.plain && a.kernel == 1 && a.stride == 1 && a.low == 0 && a.in == a.out;
-  j.plain = j.plain && (c.axis[0].in == 1 || input.stride[2] == c.axis[1].in * input.stride[3]);
+  const Job j{c.dtype, c.groups, c.batch, c.out_channels, c.in_channels * e.count(), weight.data, windows_of(c, input, true, e), c.in_channels * input.stride[1], out,
+        c.out_channels * c.places(), c.places(), {c.axis[0].out, c.axis[1].out, outputs * c.places(), c.axis[1].out, 1}, is_plain(c, input)};
   run(j);
 }
 
@@ -226,12 +230,26 @@ void input_gradient(const Convolution& c, const Images& gradient, const Images& 
       Windows w = windows_of(c, gradient, false, e);
       w.place_rows = up(rows.in - r, rows.stride), w.place_columns = up(columns.in - s, columns.stride);
       run({c.dtype, c.groups, c.batch, c.in_channels, c.out_channels * e.count(), turned.data(), w, c.out_channels * gradient.stride[1], out + (r * columns.in + s) * size,
-           c.in_channels * c.pixels(), c.pixels(), {w.place_rows, w.place_columns, inputs * c.pixels(), rows.stride * columns.in, columns.stride}, false});
+           c.in_channels * c.pixels(), c.pixels(), {w.place_rows, w.place_columns, inputs * c.pixels(), rows.stride * columns.in, columns.stride}, is_plain(c, gradient)});
     }
 }
 
 // ---- the weight's gradient -------------------------------------------------------------------------------------------------------------
+// Groups of one channel: a register of them side by side (product_channels.cpp).
+void channels_gradient(const Convolution& c, const Images& gradient, const Images& input, char* out) {
+  const Elements e = elements_of(c);
+  const Windows w = windows_of(c, input, true, e);
+  const int64_t lanes = c.dtype == Dtype::Float64 ? 4 : 8, size = int64_t(size_of(c.dtype));
+  const double work = 2.0 * double(e.count()) * double(c.places()) * double(c.batch) * double(lanes);
+  parallel_for(up(c.groups, lanes), std::max<int64_t>(1, int64_t(serial_work / 8 / work)), [&](int64_t begin, int64_t end) {
+    for (int64_t t = begin; t < end; t++) {
+      const int64_t group = t * lanes, count = std::min(lanes, c.groups - group);
+      products::channel_gradient(w, group, count, c.batch, gradient.data + group * gradient.stride[1] * size, gradient.stride, out + group * e.count() * size);
+    }
+  });
+}
 void weight_gradient(const Convolution& c, const Images& gradient, const Images& input, char* out) {
+  if (c.in_channels == 1 && c.out_channels == 1 && c.groups > 1) return channels_gradient(c, gradient, input, out);
   const Elements e = elements_of(c);
   const Windows all = windows_of(c, input, true, e);
   const int64_t m = c.in_channels * e.count(), n = c.out_channels, size = int64_t(size_of(c.dtype)), wide = c.dtype == Dtype::Float64 ? 8 : 4;

@@ -1,8 +1,9 @@
-// Pooled maxima: channel by channel, rows of places eight at a time where whole windows lie inside; element by element at the edges, and for
-// types other than floats. Start at pool_x86.
+// Pooled maxima: channel by channel; floats a row of places at a time, other types element by element. Start at pool_x86.
 #include "jit/x86/pool.h"
 #include <algorithm>
 #include <climits>
+#include <limits>
+#include <vector>
 #include "jit/x86/product_simd.h"
 #include "runtime/launch.h"
 
@@ -43,118 +44,151 @@ void window(const Pooling& p, const Plane<T>& x, int64_t i, int64_t j, T* value,
   else *place = at;
 }
 
-// ---- eight places of a row, whose windows are inside ---------------------------------------------------------------------------------
-struct Step {  // from place to place, and how many there are
-  int64_t stride, count;
-  __m256i first, second;  // masks of the pixels that are read
-};
-FRIT_INLINE_AVX2 __m256i mask_of(int64_t count, int size) {
-  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tail_mask(std::clamp<int64_t>(count, 0, 32 / size), size)));
-}
-FRIT_AVX2 Step step_of(int64_t stride, int64_t count) {
-  const int64_t pixels = (count - 1) * stride + 1;
-  return stride > 2 ? Step{stride, count, mask_of(count, 4), mask_of(0, 4)} : Step{stride, count, mask_of(pixels, 4), mask_of(pixels - 8, 4)};
-}
-FRIT_INLINE_AVX2 __m256 load_places(const float* p, const Step& s) {
-  if (s.stride == 1) return _mm256_maskload_ps(p, s.first);
-  if (s.stride == 2) {
-    const __m256 a = _mm256_maskload_ps(p, s.first), b = _mm256_maskload_ps(p + 8, s.second);
-    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88)), 0xd8));
-  }
-  alignas(32) float v[8] = {};
-  for (int64_t i = 0; i < s.count; i++) v[i] = p[i * s.stride];
-  return _mm256_load_ps(v);
-}
-template <bool places>
-FRIT_INLINE_AVX2 void eight(const Pooling& p, const Plane<float>& x, int64_t i, int64_t j, const Step& step, void* out) {
-  const Pooling::Axis &rows = p.axis[0], &columns = p.axis[1];
-  const int64_t top = i * rows.stride - rows.low, left = j * columns.stride - columns.low;
-  const int64_t first = inside_from(rows, top), last = inside_to(rows, top);
-  const float* line = x.data + (top + first * rows.dilation) * x.row_step + left;
-  __m256i at = _mm256_add_epi32(_mm256_set1_epi32(int((top + first * rows.dilation) * columns.in + left)), _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(int(step.stride))));
-  __m256i best_at = at;
-  __m256 best = load_places(line, step);
-  const __m256i down = _mm256_set1_epi32(int(rows.dilation * columns.in)), across = _mm256_set1_epi32(int(columns.dilation));
-  for (int64_t r = first; r < last; r++, line += rows.dilation * x.row_step, at = _mm256_add_epi32(at, down)) {
-    __m256i here = at;
-    for (int64_t s = 0; s < columns.kernel; s++, here = _mm256_add_epi32(here, across)) {
-      const __m256 v = load_places(line + s * columns.dilation, step);
-      const __m256 better = _mm256_and_ps(_mm256_cmp_ps(v, best, _CMP_NLE_UQ), _mm256_cmp_ps(best, best, _CMP_ORD_Q));
-      best = _mm256_blendv_ps(best, v, better);
-      if constexpr (places) best_at = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(best_at), _mm256_castsi256_ps(here), better));
+// ---- floats: eight places at a time --------------------------------------------------------------------------------------------------
+// Some rows of a channel are brought to a patch: as floats, with infinities of padding around, and with columns that are a stride apart beside
+// each other. There the elements of eight neighbouring windows are eight neighbours.
+class Rows {
+ public:
+  explicit Rows(const Pooling& p)
+      : rows_(p.axis[0]), columns_(p.axis[1]), phases_(std::min(columns_.stride, columns_.dilation * (columns_.kernel - 1) + 1)),
+        phase_width_((columns_.out - 1) + (columns_.dilation * (columns_.kernel - 1)) / columns_.stride + 1 + 8), row_step_(phases_ * phase_width_), reach_(rows_.dilation * (rows_.kernel - 1)) {
+    band_ = std::clamp<int64_t>(((1 << 13) / row_step_ - reach_ - 1) / rows_.stride + 1, 1, rows_.out);
+    for (int64_t s = 0; s < columns_.kernel; s++) offset_.push_back(s * columns_.dilation % columns_.stride * phase_width_ + s * columns_.dilation / columns_.stride);
+    for (int64_t j = 0; j < columns_.out + 8; j++) {
+      const int64_t left = std::min(j, columns_.out - 1) * columns_.stride - columns_.low;
+      first_.push_back(int32_t(left + inside_from(columns_, left) * columns_.dilation));
     }
   }
-  if constexpr (!places) {
-    _mm256_maskstore_ps(static_cast<float*>(out), mask_of(step.count, 4), best);
-  } else {
-    const __m256i low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(best_at)), high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256(best_at, 1));
-    long long* const to = static_cast<long long*>(out);
-    _mm256_maskstore_epi64(to, mask_of(step.count, 8), low);
-    _mm256_maskstore_epi64(to + 4, mask_of(step.count - 4, 8), high);
+  size_t bytes() const { return size_t(((band_ - 1) * rows_.stride + reach_ + 1) * row_step_ + 16) * sizeof(float); }
+  // wide: the elements of a half format, in their computing type.
+  template <bool places, class S>
+  void plane(const Plane<S>& x, float* patch, std::conditional_t<places, int64_t, float>* out) const {
+    for (int64_t i = 0; i < rows_.out; i++) {
+      const int64_t top = i * rows_.stride - rows_.low, first = inside_from(rows_, top), last = inside_to(rows_, top);
+      if (i % band_ == 0) fill(x, top, std::min(band_, rows_.out - i), patch);
+      const int64_t band_top = i / band_ * band_ * rows_.stride - rows_.low;
+      one_row<places>(patch + (top - band_top) * row_step_, top, first, last, out + i * columns_.out);
+    }
   }
-}
 
-template <bool places, class T>
-FRIT_AVX2 void one_plane(const Pooling& p, const Plane<T>& x, std::conditional_t<places, int64_t, T>* out) {
-  const Pooling::Axis &rows = p.axis[0], &columns = p.axis[1];
-  // Places whose windows have all of their columns.
-  const int64_t reach = columns.dilation * (columns.kernel - 1), begin = std::min(columns.out, (columns.low + columns.stride - 1) / columns.stride);
-  const int64_t end = columns.in > reach ? std::clamp((columns.in - 1 - reach + columns.low) / columns.stride + 1, begin, columns.out) : begin;
-  const auto each = [&](int64_t i, int64_t from, int64_t to) {
-    for (int64_t j = from; j < to; j++) {
-      auto* const place = out + i * columns.out + j;
-      if constexpr (places) window<T>(p, x, i, j, nullptr, place);
-      else window<T>(p, x, i, j, place, nullptr);
-    }
-  };
-  for (int64_t i = 0; i < rows.out; i++) {
-    if constexpr (std::is_same_v<T, float>) {
-      const int64_t top = i * rows.stride - rows.low;
-      if (x.column_step == 1 && rows.in * columns.in <= INT_MAX && inside_from(rows, top) < inside_to(rows, top)) {
-        each(i, 0, begin);
-        const Step whole = step_of(columns.stride, 8), tail = step_of(columns.stride, std::max<int64_t>(1, (end - begin) % 8));
-        int64_t j = begin;
-        for (; j + 8 <= end; j += 8) eight<places>(p, x, i, j, whole, out + i * columns.out + j);
-        if (j < end) eight<places>(p, x, i, j, tail, out + i * columns.out + j);
-        each(i, end, columns.out);
-        continue;
+ private:
+  template <class S>
+  FRIT_AVX2 void fill(const Plane<S>& x, int64_t top, int64_t count, float* patch) const {
+    const int64_t rows = (count - 1) * rows_.stride + reach_ + 1, s = columns_.stride;
+    for (int64_t r = 0; r < rows; r++, patch += row_step_) {
+      if (top + r < 0 || top + r >= rows_.in) continue;
+      const S* const from = x.data + (top + r) * x.row_step;
+      for (int64_t phase = 0; phase < phases_; phase++) {
+        float* const line = patch + phase * phase_width_;
+        const int64_t first = phase - columns_.low;  // the pixel of the line's first element
+        const int64_t begin = std::min(phase_width_, first < 0 ? (-first + s - 1) / s : 0), end = std::clamp<int64_t>(first < columns_.in ? (columns_.in - first + s - 1) / s : 0, begin, phase_width_);
+        std::fill(line, line + begin, -std::numeric_limits<float>::infinity());
+        int64_t i = begin;
+        if (x.column_step == 1 && s <= 2) {
+          for (; i + 8 <= end && first + i * s + 8 * s <= columns_.in; i += 8) {
+            const S* const at = from + first + i * s;
+            if (s == 1) {
+              store(line + i, load(at));
+              continue;
+            }
+            const __m256 even = _mm256_shuffle_ps(load(at), load(at + 8), 0x88);
+            store(line + i, _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8)));
+          }
+        }
+        for (; i < end; i++) line[i] = load_one(from + (first + i * s) * x.column_step);
+        std::fill(line + end, line + phase_width_, -std::numeric_limits<float>::infinity());
       }
     }
-    each(i, 0, columns.out);
   }
-}
+  // NaN is rare: its windows are looked at again, one by one.
+  template <bool places>
+  FRIT_AVX2 void one_row(const float* top_line, int64_t top, int64_t first, int64_t last, std::conditional_t<places, int64_t, float>* out) const {
+    const __m256i lane = _mm256_mullo_epi32(_mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), _mm256_set1_epi32(int(columns_.stride)));
+    const __m256i across = _mm256_set1_epi32(int(columns_.dilation));
+    const int64_t kernel = columns_.kernel;
+    for (int64_t j = 0; j < columns_.out; j += 8) {
+      __m256 best = _mm256_set1_ps(-std::numeric_limits<float>::infinity()), unordered = _mm256_setzero_ps();
+      const int first_row = int((top + first * rows_.dilation) * columns_.in);
+      __m256i best_at = _mm256_add_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(first_.data() + j)), _mm256_set1_epi32(first_row));
+      for (int64_t r = first; r < last; r++) {
+        const float* const line = top_line + r * rows_.dilation * row_step_ + j;
+        __m256i at = _mm256_add_epi32(lane, _mm256_set1_epi32(int((top + r * rows_.dilation) * columns_.in + j * columns_.stride - columns_.low)));
+        for (int64_t s = 0; s < kernel; s++) {
+          const __m256 v = load(line + offset_[size_t(s)]);
+          if constexpr (places) {
+            best_at = _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(best_at), _mm256_castsi256_ps(at), _mm256_cmp_ps(v, best, _CMP_GT_OQ)));
+            at = _mm256_add_epi32(at, across);
+          }
+          best = _mm256_max_ps(v, best);  // the second where they are equal
+          unordered = _mm256_or_ps(unordered, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+        }
+      }
+      const int64_t count = std::min<int64_t>(8, columns_.out - j);
+      if (_mm256_movemask_ps(unordered) & ((1 << count) - 1)) {
+        for (int64_t l = 0; l < count; l++) out[j + l] = again<places>(top_line, top, first, last, j + l);
+        continue;
+      }
+      if constexpr (!places) {
+        if (count == 8) store(out + j, best);
+        else store_part(out + j, best, count);
+      } else {
+        const __m256i low = _mm256_cvtepi32_epi64(_mm256_castsi256_si128(best_at)), high = _mm256_cvtepi32_epi64(_mm256_extracti128_si256(best_at, 1));
+        long long* const to = reinterpret_cast<long long*>(out + j);
+        _mm256_maskstore_epi64(to, mask_of(count), low);
+        _mm256_maskstore_epi64(to + 4, mask_of(count - 4), high);
+      }
+    }
+  }
+  static FRIT_INLINE_AVX2 __m256i mask_of(int64_t count) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(tail_mask(std::clamp<int64_t>(count, 0, 4), 8))); }
+  template <bool places>
+  std::conditional_t<places, int64_t, float> again(const float* top_line, int64_t top, int64_t first, int64_t last, int64_t j) const {
+    float best = 0;
+    int64_t at = -1;
+    for (int64_t r = first; r < last; r++)
+      for (int64_t s = inside_from(columns_, j * columns_.stride - columns_.low); s < inside_to(columns_, j * columns_.stride - columns_.low); s++) {
+        const float v = top_line[r * rows_.dilation * row_step_ + offset_[size_t(s)] + j];
+        if (at < 0 || (best == best && (v > best || v != v))) best = v, at = (top + r * rows_.dilation) * columns_.in + j * columns_.stride - columns_.low + s * columns_.dilation;
+      }
+    if constexpr (places) return at;
+    else return best;
+  }
 
-// Half formats and columns that lie apart are brought to floats beside each other first.
-template <class S>
-FRIT_AVX2 void widen(const Pooling& p, const Plane<S>& x, float* out) {
-  for (int64_t r = 0; r < p.axis[0].in; r++, out += p.axis[1].in)
-    for (int64_t c = 0; c < p.axis[1].in; c++) out[c] = load_one(x.data + r * x.row_step + c * x.column_step);
-}
+  const Pooling::Axis &rows_, &columns_;
+  const int64_t phases_, phase_width_, row_step_, reach_;
+  int64_t band_;  // rows of places whose pixels are a patch
+  std::vector<int64_t> offset_;   // of the kernel's columns
+  std::vector<int32_t> first_;    // by place: the first column that its window has
+};
+
 template <bool places, class T>
 void planes(const Pooling& p, const tracer::Images& in, void* out, int64_t begin, int64_t end) {
+  const int64_t results = p.axis[0].out * p.axis[1].out;
+  const auto plane_of = [&](int64_t k) { return Plane<T>{reinterpret_cast<const T*>(in.data) + k / p.channels * in.stride[0] + k % p.channels * in.stride[1], in.stride[2], in.stride[3]}; };
   constexpr bool half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
-  const int64_t pixels = p.axis[0].in * p.axis[1].in, results = p.axis[0].out * p.axis[1].out;
-  const bool apart = std::is_same_v<T, float> && in.stride[3] != 1;
-  const bool copies = half || apart;
-  const Scratch scratch(copies ? size_t(pixels + (places ? 0 : results)) * sizeof(float) : 0);
-  float *const plane = reinterpret_cast<float*>(scratch.data()), *const wide = plane + pixels;
-  for (int64_t k = begin; k < end; k++) {
-    const Plane<T> x{reinterpret_cast<const T*>(in.data) + k / p.channels * in.stride[0] + k % p.channels * in.stride[1], in.stride[2], in.stride[3]};
-    auto* const to = static_cast<std::conditional_t<places, int64_t, T>*>(out) + k * results;
-    if constexpr (half || std::is_same_v<T, float>)
-      if (copies) {
-        widen(p, x, plane);
-        const Plane<float> copy{plane, p.axis[1].in, 1};
-        if constexpr (places || !half) {
-          one_plane<places, float>(p, copy, to);
+  if constexpr (half || std::is_same_v<T, float>) {
+    if (p.axis[0].in * p.axis[1].in <= INT_MAX / 2) {
+      const Rows rows(p);
+      const Scratch scratch(rows.bytes() + (half && !places ? size_t(results) * sizeof(float) : 0));
+      float *const patch = reinterpret_cast<float*>(scratch.data()), *const wide = patch + rows.bytes() / sizeof(float);
+      for (int64_t k = begin; k < end; k++) {
+        if constexpr (places) {
+          rows.plane<true>(plane_of(k), patch, static_cast<int64_t*>(out) + k * results);
+        } else if constexpr (!half) {
+          rows.plane<false>(plane_of(k), patch, static_cast<float*>(out) + k * results);
         } else {
-          one_plane<false, float>(p, copy, wide);
-          for (int64_t i = 0; i < results; i++) to[i] = T(wide[i]);  // exact: it was one
+          rows.plane<false>(plane_of(k), patch, wide);
+          for (int64_t i = 0; i < results; i++) static_cast<T*>(out)[k * results + i] = T(wide[i]);  // exact: it was one
         }
-        continue;
       }
-    one_plane<places, T>(p, x, to);
+      return;
+    }
   }
+  for (int64_t k = begin; k < end; k++)
+    for (int64_t i = 0; i < results; i++) {
+      auto* const to = static_cast<std::conditional_t<places, int64_t, T>*>(out) + k * results + i;
+      if constexpr (places) window<T>(p, plane_of(k), i / p.axis[1].out, i % p.axis[1].out, nullptr, to);
+      else window<T>(p, plane_of(k), i / p.axis[1].out, i % p.axis[1].out, to, nullptr);
+    }
 }
 }  // namespace
 

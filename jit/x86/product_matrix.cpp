@@ -9,6 +9,7 @@ namespace frit::jit::products {
 namespace {
 
 constexpr int pack_overhang = 32;                       // bytes that packing may write past a strip
+constexpr int64_t kept_result_bytes = int64_t(1) << 20;  // of a block of C that is stored elsewhere later
 constexpr int64_t pack_rows_at_once = 16;               // of a source whose rows are contiguous: its lines stay in L1
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -62,11 +63,14 @@ class Driver {
     const int64_t panels = (v.k + panel_depth - 1) / panel_depth, depth = std::min(v.k, panel_depth);
     columns_kept = std::min(s.block_columns, round_up(view.n, strip));
     if (!direct) s.all_panels = true;
-    if (view.right && s.all_panels) columns_kept = s.block_columns = std::clamp(kept_right_bytes / (panels * depth * size) / strip * strip, strip, columns_kept);
+    if (!direct && view.right) {  // all rows of C's block are kept instead: no panel is packed twice
+      s.all_panels = false;
+      columns_kept = s.block_columns = std::clamp(kept_result_bytes / (view.m * size) / strip * strip, strip, columns_kept);
+    }
     keep_right = !s.all_panels || panels * depth * columns_kept * size <= kept_right_bytes;
     if (s.left == LeftMode::Packed) left_bytes = round_up(std::min(s.block_rows, v.m) * (depth * size + pack_overhang) + pack_overhang, 64);
     if (s.right != RightMode::Rows) right_bytes = round_up(columns_kept * depth * size * (s.all_panels && keep_right ? panels : 1), 64) + 64;
-    if (!direct) c_bytes = round_up(std::min(s.block_rows, v.m) * columns_kept * size, 64);
+    if (!direct) c_bytes = round_up((view.right ? v.m : std::min(s.block_rows, v.m)) * columns_kept * size, 64);
     if (view.left) {
       left_stride = (depth + 7) / 8 * 8 + 8;  // rows of a power of two would share the sets of a cache
       left_bytes = round_up((std::min(s.block_rows, v.m) * left_stride + 16) * size, 64);
@@ -125,14 +129,15 @@ void Driver::run() {
 
 void Driver::panel_by_panel(int64_t column, int64_t columns) {
   for (int64_t k = 0; k < v.k; k += panel_depth) {
-    Block b{0, 0, column, columns, k, std::min(panel_depth, v.k - k), right, true, nullptr, v.c_row * c_size};
+    Block b{0, 0, column, columns, k, std::min(panel_depth, v.k - k), right, true, nullptr, direct ? v.c_row * c_size : columns_kept * size};
     if (s.right == RightMode::Packed) pack_right(b);
     for (; b.row < v.m; b.row += s.block_rows, b.fresh = false) {
       b.rows = std::min(s.block_rows, v.m - b.row);
-      b.c = c_at(b.row, column);
+      b.c = direct ? c_at(b.row, column) : c_block + b.row * b.c_row;
       block(b);
     }
   }
+  if (!direct) store_result(0, v.m, column, columns);
 }
 
 void Driver::block_by_block(int64_t column, int64_t columns) {

@@ -18,19 +18,6 @@ FRIT_AVX2 void pack_rows(Wide<S>* out, const S* from, int64_t step_k, int64_t de
   }
 }
 
-// A square of the source, `columns` lines along k of `count` elements each, transposed; missing ones are zero.
-template <class S>
-FRIT_INLINE_AVX2 void load_square(Register<Wide<S>> (&r)[lanes<Wide<S>>], const S* from, int64_t step_j, int64_t columns, int64_t count) {
-  constexpr int L = lanes<Wide<S>>;
-  if (columns >= L && count >= L) {
-#pragma GCC unroll 8
-    for (int j = 0; j < L; j++) r[j] = load(from + j * step_j);
-  } else {
-    for (int j = 0; j < L; j++) r[j] = j >= columns ? Register<Wide<S>>{} : count >= L ? load(from + j * step_j) : load_part(from + j * step_j, count);
-  }
-  transpose(r);
-}
-
 // Whole registers a row: squares in any order.
 template <class S>
 FRIT_AVX2 void pack_squares(Wide<S>* out, const S* from, int64_t step_j, int64_t depth, int64_t width, int64_t stride) {

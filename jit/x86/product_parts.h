@@ -91,8 +91,9 @@ class WindowPanel {
   WindowPanel(const Windows& w, int64_t k, int64_t depth, int64_t place, int64_t places, char* patch);
   // out[i * stride + j] = element (k + i, place + from + j), i < depth, j < width <= 512; may write up to one register past the end.
   void copy(char* out, int64_t stride, int64_t from, int64_t width) const;
-  // out[j] = the sum by panels of left[i] times element (k + i, place + from + j), j < width <= 512, all in the computing type.
-  void fold(char* out, const char* left, int64_t from, int64_t width) const;
+  // out[r * out_row + j] = the sum by panels of left[r * depth + i] times element (k + i, place + from + j), r < rows <= 4, j < width <= 512, all
+  // in the computing type.
+  void fold(char* out, int64_t out_row, const char* left, int64_t rows, int64_t from, int64_t width) const;
 
  private:
   struct Chunk {  // neighbouring places that lie beside each other, a register of them at most
@@ -111,6 +112,10 @@ class WindowPanel {
   bool in_place_;
   std::array<int64_t, chunk_depth> offset_;                       // of each k
 };
+
+// The weight's gradient of groups of one channel each, at most a register of them from `channel` on: [channels][elements] in the storage type.
+// The gradient is that of the first of them, its strides those of images, channels, rows and columns.
+void channel_gradient(const Windows& w, int64_t channel, int64_t channels, int64_t images, const char* gradient, const int64_t* stride, char* out);
 
 // ---- drivers ------------------------------------------------------------------------------------------------------------------
 // Columns of C that are places of images: `columns` of a row, `rows` of an image; steps in elements.

@@ -63,31 +63,46 @@ template <class T>
 FRIT_INLINE_AVX2 Register<T> load_some(const T* p, int64_t count, bool parts) {
   return parts && count < lanes<T> ? load_part(p, count) : load(p);
 }
-template <class T, int N, bool parts, class C>
-FRIT_AVX2 void fold_rows(T* out, const T* left, const T* base, const int64_t* offset, int64_t depth, const C* chunk) {
-  Register<T> sum[N] = {};
+// R rows of left times N registers of places.
+template <class T, int R, int N, bool parts, class C>
+FRIT_AVX2 void fold_tile(T* out, int64_t out_row, const T* left, const T* base, const int64_t* offset, int64_t depth, const C* chunk) {
+  Register<T> sum[R][N] = {};
+  int64_t from[N];
+  for (int i = 0; i < N; i++) from[i] = chunk[i].from;
   for (int64_t first = 0; first < depth; first += panel_depth) {
-    Register<T> part[N] = {};
+    Register<T> part[R][N] = {};
     const int64_t end = std::min(depth, first + panel_depth);
     for (int64_t k = first; k < end; k++) {
-      const Register<T> a = broadcast(left[k]);
       const T* const row = base + offset[k];
 #pragma GCC unroll 6
-      for (int i = 0; i < N; i++) part[i] = fma(a, load_some(row + chunk[i].from, chunk[i].count, parts), part[i]);
+      for (int i = 0; i < N; i++) {
+        const Register<T> x = load_some(row + from[i], chunk[i].count, parts);
+#pragma GCC unroll 4
+        for (int r = 0; r < R; r++) part[r][i] = fma(broadcast(left[r * depth + k]), x, part[r][i]);
+      }
     }
-#pragma GCC unroll 6
-    for (int i = 0; i < N; i++) sum[i] = first == 0 ? part[i] : add(sum[i], part[i]);
+    for (int r = 0; r < R; r++)
+      for (int i = 0; i < N; i++) sum[r][i] = first == 0 ? part[r][i] : add(sum[r][i], part[r][i]);
   }
-  for (int i = 0; i < N; i++) {
-    if (chunk[i].count == lanes<T>) store(out + chunk[i].to, sum[i]);
-    else store_part(out + chunk[i].to, sum[i], chunk[i].count);
-  }
+  for (int r = 0; r < R; r++, out += out_row)
+    for (int i = 0; i < N; i++) {
+      if (chunk[i].count == lanes<T>) store(out + chunk[i].to, sum[r][i]);
+      else store_part(out + chunk[i].to, sum[r][i], chunk[i].count);
+    }
+}
+template <class T, int R, bool parts, class C>
+void fold_rows(T* out, int64_t out_row, const T* left, const T* base, const int64_t* offset, int64_t depth, const C* chunk, int count) {
+  constexpr int most = R == 1 ? 6 : R == 2 ? 5 : 3;
+  int i = 0;
+  for (; i + most <= count; i += most) fold_tile<T, R, most, parts>(out, out_row, left, base, offset, depth, chunk + i);
+  for (; most > 3 && i + 3 <= count; i += 3) fold_tile<T, R, 3, parts>(out, out_row, left, base, offset, depth, chunk + i);
+  for (; i < count; i++) fold_tile<T, R, 1, parts>(out, out_row, left, base, offset, depth, chunk + i);
 }
 template <class T, bool parts, class C>
-void fold_chunks(T* out, const T* left, const T* base, const int64_t* offset, int64_t depth, const C* chunk, int count) {
-  using Fold = void (*)(T*, const T*, const T*, const int64_t*, int64_t, const C*);
-  static constexpr Fold fixed[] = {nullptr, fold_rows<T, 1, parts, C>, fold_rows<T, 2, parts, C>, fold_rows<T, 3, parts, C>, fold_rows<T, 4, parts, C>, fold_rows<T, 5, parts, C>, fold_rows<T, 6, parts, C>};
-  for (int i = 0; i < count; i += 6) fixed[std::min(6, count - i)](out, left, base, offset, depth, chunk + i);
+void fold_chunks(T* out, int64_t out_row, const T* left, int64_t rows, const T* base, const int64_t* offset, int64_t depth, const C* chunk, int count) {
+  using Fold = void (*)(T*, int64_t, const T*, const T*, const int64_t*, int64_t, const C*, int);
+  static constexpr Fold fixed[] = {fold_rows<T, 1, parts, C>, fold_rows<T, 2, parts, C>, fold_rows<T, 3, parts, C>, fold_rows<T, 4, parts, C>};
+  fixed[rows - 1](out, out_row, left, base, offset, depth, chunk, count);
 }
 
 }  // namespace
@@ -192,12 +207,12 @@ void WindowPanel::copy(char* out, int64_t stride, int64_t from, int64_t width) c
   w_.storage == Dtype::Float64 ? as(reinterpret_cast<double*>(out)) : as(reinterpret_cast<float*>(out));
 }
 
-void WindowPanel::fold(char* out, const char* left, int64_t from, int64_t width) const {
+void WindowPanel::fold(char* out, int64_t out_row, const char* left, int64_t rows, int64_t from, int64_t width) const {
   const auto as = [&]<class T>(T* to) {
     Chunk chunk[512];
     const int count = chunks(from, width, lanes<T>, chunk);
     const T *const base = reinterpret_cast<const T*>(data_), *const a = reinterpret_cast<const T*>(left);
-    in_place_ ? fold_chunks<T, true>(to, a, base, offset_.data(), depth_, chunk, count) : fold_chunks<T, false>(to, a, base, offset_.data(), depth_, chunk, count);
+    in_place_ ? fold_chunks<T, true>(to, out_row, a, rows, base, offset_.data(), depth_, chunk, count) : fold_chunks<T, false>(to, out_row, a, rows, base, offset_.data(), depth_, chunk, count);
   };
   w_.storage == Dtype::Float64 ? as(reinterpret_cast<double*>(out)) : as(reinterpret_cast<float*>(out));
 }
