@@ -1,5 +1,5 @@
-// Pooling. Maxima are rows of their own. Sums over windows go axis by axis, as a chain of slices, or as one reduction where windows are long
-// and do not overlap. Start at pooling.
+// Pooling. Maxima are rows of their own, sums over small windows are convolutions. Large ones go axis by axis, as a chain of slices, or as one
+// reduction where windows do not overlap. Start at pooling.
 #include <algorithm>
 #include <limits>
 #include "frit/autograd.h"
@@ -126,6 +126,25 @@ Tensor divided(const Tensor& sums, const std::vector<Sizes>& count) {
   if (!different.defined()) return sums.div(Scalar(same));
   return sums.div(same == 1 ? different : different * Scalar(same));
 }
+// Each channel's own convolution with ones; windows of many elements go axis by axis.
+Tensor window_sums(Tensor x, const std::vector<Window>& windows, const Sizes& s, const char* op) {
+  const size_t n = windows.size(), channel = s.size() - n - 1;
+  Sizes kernel{s[channel], 1};
+  std::vector<tracer::WindowAxis> axes;
+  int64_t elements = 1;
+  for (const Window& w : windows) {
+    elements *= w.kernel;
+    kernel.push_back(w.kernel);
+    axes.push_back({w.stride, w.dilation, w.low, w.high});
+  }
+  if (elements <= 64) {
+    const Tensor ones = full(Sizes(kernel.size(), 1), 1, x.dtype()).expand(kernel), sums(tracer::convolution(channel ? x : x.unsqueeze(0), ones, axes, s[channel]));
+    return channel ? sums : sums.squeeze(0);
+  }
+  for (size_t i = n; i-- > 0;)
+    x = along(x, int64_t(s.size() - n + i), windows[i], 0.0, op, [](const Tensor& a, const Tensor& b) { return a + b; }, [](const Tensor& a, int64_t axis) { return a.sum(axis); });
+  return x;
+}
 Tensor avg_pool(const char* op, size_t n, const Tensor& input, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
   const auto windows = pooling(op, input, n, kernel, stride, padding, 1, ceil_mode);
   nn::check_floating(input, op);
@@ -134,9 +153,7 @@ Tensor avg_pool(const char* op, size_t n, const Tensor& input, IntArrayRef kerne
   Tensor x = input.to(compute_dtype(input.dtype()));
   std::vector<Sizes> count;
   for (size_t i = 0; i < n; ++i) count.push_back(divisor ? Sizes{i ? 1 : *divisor} : counts(windows[i], s[s.size() - n + i], count_include_pad));
-  for (size_t i = n; i-- > 0;)
-    x = along(x, int64_t(s.size() - n + i), windows[i], 0.0, op, [](const Tensor& a, const Tensor& b) { return a + b; }, [](const Tensor& a, int64_t axis) { return a.sum(axis); });
-  return divided(x, count).to(input.dtype());
+  return divided(window_sums(x, windows, s, op), count).to(input.dtype());
 }
 // Sums over the parts of one axis, and what they count.
 Tensor part_sums(const Tensor& x, int64_t axis, int64_t length, int64_t parts, Sizes& count) {

@@ -20,17 +20,23 @@ struct Extent {
   }
 };
 
-// `count` pixels of a row, `step` elements apart.
+// `count` pixels of a row, `step` elements apart. May write up to one register past the end; what stands there is written later.
 template <class S>
 FRIT_AVX2 void widen_row(Wide<S>* out, const S* from, int64_t step, int64_t count) {
   constexpr int L = lanes<Wide<S>>;
-  if (step != 1) {
-    for (int64_t i = 0; i < count; i++) out[i] = load_one(from + i * step);
+  int64_t i = 0;
+  if (step == 1) {
+    for (; i + L <= count; i += L) store(out + i, load(from + i));
+    if (i < count) store(out + i, load_part(from + i, count - i));
     return;
   }
-  const int64_t whole = count / L * L;
-  for (int64_t i = 0; i < whole; i += L) store(out + i, load(from + i));
-  for (int64_t i = whole; i < count; i++) out[i] = load_one(from + i);
+  if constexpr (std::is_same_v<S, float>)
+    if (step == 2)
+      for (; i + L < count; i += L) {  // another pixel follows: nothing beyond the row is read
+        const __m256 even = _mm256_shuffle_ps(load(from + 2 * i), load(from + 2 * i + 8), 0x88);
+        store(out + i, _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(even), 0xd8)));
+      }
+  for (; i < count; i++) out[i] = load_one(from + i * step);
 }
 
 template <class T, int N, bool parts, class C>
