@@ -4,6 +4,7 @@
 #include <cmath>
 #include "frit/memory.h"
 #include "frit/nn.h"
+#include "runtime/cpu.h"
 #include "runtime/error.h"
 #include "runtime/launch.h"
 #include "tests/support/op_harness.h"
@@ -105,8 +106,9 @@ TEST_CASE("ops: convolutions") {
   report("convolutions");
 }
 
-TEST_CASE("ops: convolutions of random geometry, whatever the number of threads") {
+TEST_CASE("ops: convolutions of random geometry, whatever the number of threads and the registers") {
   const int before = num_threads();
+  const bool wide = uses_avx512();
   Random r("random convolutions");
   for (int round = 0; round < 120; ++round) {
     const auto some = [&](int64_t low, int64_t high) { return low + r.below(high - low + 1); };
@@ -121,11 +123,13 @@ TEST_CASE("ops: convolutions of random geometry, whatever the number of threads"
     if (!c.fits()) continue;
     INFO("round " << round << ": " << c.text() << " seed " << run_seed());
     set_num_threads(round % 2 ? 3 : 1);
+    use_avx512(wide && round % 3);
     Checked checked(RunMode::eager);
     std::vector<Var> kept;
     emit_all(c, r, r.pick(floating_dtypes), random_layout(r), kept, round % 10 == 0);
   }
   set_num_threads(before);
+  use_avx512(wide);
   report("convolutions of random geometry");
 }
 
@@ -172,6 +176,16 @@ TEST_CASE("ops: window rows refuse what they cannot take") {
   CHECK_THROWS_AS(tracer::pool_argmax(x, {{2, 2, 1, 0, 2}, {2, 2, 1, 0, 4}}), ShapeError);
   CHECK_THROWS_AS(tracer::pool_argmax(x, {{2, 2, 7, 1, 2}, {2, 2, 1, 0, 2}}), ShapeError);
   CHECK(tracer::sizes_of(tracer::convolution(x, w, axes, 1)) == Sizes{2, 6, 3, 3});
+}
+
+TEST_CASE("convolution: the bits of the unfolded product") {
+  for (Dtype d : floating_dtypes)
+    for (const auto& [batch, in, out, extent] : {std::array<int64_t, 4>{2, 3, 4, 9}, {3, 40, 17, 8}, {1, 30, 64, 23}}) {
+      INFO(dtype_name(d) << " " << in << " to " << out << " channels of " << extent);
+      const Tensor x = randn({batch, in, extent, extent}).to(d), w = randn({out, in, 3, 3}).to(d);
+      const Tensor columns = im2col(x, 3, 1, 1, 2), y = conv2d(x, w, {}, 2, 1);
+      CHECK(y.flatten(2).equal(w.reshape({out, in * 9}).matmul(columns)));
+    }
 }
 
 TEST_CASE("convolution: nothing is unfolded, forward and backward") {
