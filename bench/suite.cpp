@@ -276,6 +276,19 @@ Work fused_product(int kind) {
   return {[=] { return Tensors{torch::gelu(torch::matmul(x, w) + b) + r}; }};
 }
 
+Work convolution_row(int64_t batch, int64_t channels, int64_t extent, int64_t groups, bool backward) {
+  const Tensor x = numbers({batch, channels, extent, extent}), w = numbers({channels, channels / groups, 3, 3}, 3);
+  const auto f = [groups](const Tensors& t) { return torch::conv2d(t[0], t[1], {}, 1, 1, 1, groups); };
+  if (backward) return backward_of(f, {x, w});
+  return {[=] { return Tensors{f({x, w})}; }};
+}
+Work pool_row(bool backward) {
+  const Tensor x = numbers({32, 64, 56, 56});
+  const auto f = [](const Tensor& t) { return torch::max_pool2d(t, {3, 3}, {2, 2}, {1, 1}); };
+  if (backward) return backward_of([f](const Tensors& t) { return f(t[0]); }, {x});
+  return plain(f, x);
+}
+
 const std::vector<Row>& rows() {
   static const std::vector<Row> all{
       {"P1 gelu(x w + b) [32,768]", [] { return gelu_row({32, 768}); }},
@@ -299,6 +312,12 @@ const std::vector<Row>& rows() {
       {"P7 attention S 512", [] { return attention_row(512, false); }},
       {"P7 attention S 2048", [] { return attention_row(2048, false); }},
       {"P7 attention forward + backward S 512", [] { return attention_row(512, true); }},
+      {"C1 conv2d [32,64,56,56] by [64,64,3,3]", [] { return convolution_row(32, 64, 56, 1, false); }},
+      {"C1 conv2d forward + backward [32,64,56,56] by [64,64,3,3]", [] { return convolution_row(32, 64, 56, 1, true); }},
+      {"C1 conv2d forward + backward [32,256,14,14] by [256,256,3,3]", [] { return convolution_row(32, 256, 14, 1, true); }},
+      {"C1 conv2d depthwise forward + backward [32,64,56,56]", [] { return convolution_row(32, 64, 56, 64, true); }},
+      {"C2 max_pool2d [32,64,56,56] by 3, stride 2", [] { return pool_row(false); }},
+      {"C2 max_pool2d forward + backward [32,64,56,56] by 3, stride 2", [] { return pool_row(true); }},
       {"P8 MLP step, batch 64, SGD", [] { return mlp_row(64, false); }},
       {"P8 MLP step, batch 64, AdamW", [] { return mlp_row(64, true); }},
       {"P8 MLP step, batch 512, AdamW", [] { return mlp_row(512, true); }},

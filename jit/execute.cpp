@@ -248,6 +248,8 @@ ValueRef run_node(Trace& t, uint32_t n, Value* const* inputs, bool pure) {
     case RowKind::source: return run_source(t, n);
     case RowKind::reduce: return run_reduce(t, n, *inputs[0]);
     case RowKind::product: return run_product(t, n, *inputs[0], *inputs[1]);
+    case RowKind::convolution: return run_convolution(t, n, *inputs[0], *inputs[1]);
+    case RowKind::pool: return run_pool(t, n, *inputs[0]);
     case RowKind::cat: return run_cat(t, n, inputs);
     case RowKind::gather: return run_gather(t, n, *inputs[0], *inputs[1]);
     case RowKind::scatter: return run_scatter(t, n, *inputs[0], *inputs[1], *inputs[2], writes);

@@ -4,6 +4,7 @@
 #include "jit/execute_parts.h"
 #include "jit/x86/product.h"
 #include "runtime/error.h"
+#include "runtime/launch.h"
 #include "runtime/stats.h"
 #include "tracer/user_call.h"
 
@@ -82,6 +83,33 @@ ValueRef run_gather(Trace& t, uint32_t n, Value& in, Value& index) {
   return out;
 }
 
+// Along the last axis, whose elements lie beside each other: line by line in plain loops, since the lanes of a kernel would be a line apart.
+namespace {
+template <class T>
+void scatter_lines(bool adds, Value& out, const Value& where, const Value& from) {
+  const int last = where.rank - 1;
+  const int64_t count = where.extent[last], extent = out.extent[last], lines = where.numel() / count, where_step = where.stride[last], from_step = from.stride[last];
+  T* const to = reinterpret_cast<T*>(out.data());
+  parallel_for(lines, std::max<int64_t>(1, (1 << 15) / count), [&](int64_t begin, int64_t end) {
+    for (int64_t line = begin; line < end; ++line) {
+      int64_t rest = line, offset[3] = {};
+      for (int i = last; i-- > 0; rest /= where.extent[i]) {
+        const int64_t at = rest % where.extent[i];
+        offset[0] += at * out.stride[i], offset[1] += at * where.stride[i], offset[2] += at * from.stride[i];
+      }
+      T* const row = to + offset[0];
+      const int64_t* const index = reinterpret_cast<const int64_t*>(where.data()) + offset[1];
+      const T* const source = reinterpret_cast<const T*>(from.data()) + offset[2];
+      for (int64_t i = 0; i < count; ++i) {
+        const int64_t given = index[i * where_step], at = given < 0 ? given + extent : given;
+        const T x = source[i * from_step];
+        row[at] = adds ? row[at] + x : x;
+      }
+    }
+  });
+}
+}  // namespace
+
 ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& source, bool writes) {
   const Node& node = t.nodes[n];
   const int axis = int(node.call.attr);
@@ -106,6 +134,12 @@ ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& sou
   }
   check_indices(node, index, self.rank ? self.extent[axis] : 1);
   if (index.numel() == 0) return out;
+  if (axis == index.rank - 1 && index.dtype == Dtype::Int64 && out->stride[axis] == 1 && (self.dtype == Dtype::Float32 || self.dtype == Dtype::Float64)) {
+    count(&Counters::library_calls);
+    const bool adds = node.call.op == Op::scatter_add;
+    self.dtype == Dtype::Float32 ? scatter_lines<float>(adds, *out, *where, *from) : scatter_lines<double>(adds, *out, *where, *from);
+    return out;
+  }
   // The index's iteration space without the indexed axis: its last axis is the block, the indexed one is sequential.
   Space space;
   space.rank = 0, space.operands = 3;

@@ -16,6 +16,8 @@ ValueRef run_copy(Trace& t, uint32_t n, Value& in);
 ValueRef run_source(Trace& t, uint32_t n);
 ValueRef run_reduce(Trace& t, uint32_t n, Value& in);
 ValueRef run_product(Trace& t, uint32_t n, Value& a, Value& b);
+ValueRef run_convolution(Trace& t, uint32_t n, Value& a, Value& b);
+ValueRef run_pool(Trace& t, uint32_t n, Value& in);
 ValueRef run_cat(Trace& t, uint32_t n, Value* const* inputs);
 ValueRef run_gather(Trace& t, uint32_t n, Value& in, Value& index);
 ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& source, bool writes);

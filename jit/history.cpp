@@ -31,6 +31,11 @@ int64_t flops_of(const Trace& t, uint32_t n) {
     case RowKind::reduce:
     case RowKind::scan: return t.numel(call.in[0]);
     case RowKind::product: return 2 * t.numel(n) * t.extent[t.nodes[call.in[0]].result.size[t.rank_of(call.in[0]) - 1]];
+    case RowKind::convolution: {  // a multiply and an add per place, output channel and element of a channel group's kernel
+      const uint32_t places = call.op == Op::convolution ? n : call.in[0], weight = call.op == Op::convolution_weight ? n : call.in[1];
+      const int64_t out_channels = t.extent[t.nodes[weight].result.size[0]];
+      return out_channels ? 2 * t.numel(places) * (t.numel(weight) / out_channels) : 0;
+    }
     default: return 0;
   }
 }

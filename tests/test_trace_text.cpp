@@ -244,7 +244,16 @@ struct RandomTrace {
     const Var a = any();
     const int64_t m = sizes_of(a)[0], n = sizes_of(a)[1];
     const int axis = int(below(2));
-    switch (below(14)) {
+    switch (below(16)) {
+      case 14: {
+        const Var image = reshape(a, {1, 1, m, n}), kernel = full({2, 1, 1, 2}, 0.5, dtype_of(a));
+        if (n < 2) break;
+        const std::vector<WindowAxis> axes{{1, 1, 1, 0}, {2, 1, 0, 1}};
+        const Var y = convolution(image, kernel, axes, 1);
+        keep.push_back(below(2) ? convolution_input(y, kernel, axes, 1, {m, n}) : convolution_weight(y, image, axes, 1, {1, 2}));
+        break;
+      }
+      case 15: keep.push_back((below(2) ? pool_max : pool_argmax)(reshape(a, {1, m, n}), {{2, 1, 1, 1, n}})); break;
       case 0: pool.push_back(transpose(a, 0, 1)); break;
       case 1: if (m > 1) pool.push_back(slice(a, 0, 1, m - 1)); break;
       case 2: keep.push_back(select(a, axis, 0)); break;

@@ -1,5 +1,6 @@
 // The forms of attr, kind and arguments: one case a structural row; pointwise rows have none but their numbers.
 #include "tracer/call_form.h"
+#include <algorithm>
 
 namespace frit::tracer {
 
@@ -62,6 +63,11 @@ size_t argument_count(const Trace& t, uint32_t n) {
     case Op::slice:
     case Op::unslice:
     case Op::undiagonal: return 3;
+    case Op::convolution: return 1 + 4 * (std::max<size_t>(rank, 2) - 2);
+    case Op::convolution_input:
+    case Op::convolution_weight: return 1 + 5 * (std::max<size_t>(rank, 2) - 2);
+    case Op::pool_max:
+    case Op::pool_argmax: return 5 * (std::max<size_t>(rank, 2) - 2);
     case Op::select: return 1;
     case Op::diagonal: return 2;
     case Op::as_strided: return 2 + 2 * rank + (c.in[0] < n ? size_t(t.rank_of(c.in[0])) : 0);

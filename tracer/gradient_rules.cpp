@@ -91,6 +91,53 @@ Var source_gradient(RuleContext& c, const Var& g) {
     if (index[i] != source[i]) given = unslice(given, int(i), 0, 1, source[i]);
   return given;
 }
+// ---- convolutions: each of the three is linear in both operands, and its gradients are the two others
+std::vector<WindowAxis> windows_of(RuleContext& c) {
+  std::vector<WindowAxis> axes;
+  for (size_t i = 0; i + 2 < c.output_sizes().size(); ++i) {
+    const int k = 1 + 4 * int(i);
+    axes.push_back({c.arg(k), c.arg(k + 1), c.arg(k + 2), c.arg(k + 3)});
+  }
+  return axes;
+}
+Sizes spatial(const Sizes& e) { return {e.begin() + 2, e.end()}; }
+Var convolution_vjp(RuleContext& c, int k, const Var& g) {
+  const std::vector<WindowAxis> axes = windows_of(c);
+  const int64_t groups = c.arg(0);
+  const Var& other = c.input(1 - k);
+  const Sizes extents = spatial(c.input_sizes(k));
+  switch (c.op()) {
+    case Op::convolution: return k == 0 ? convolution_input(g, other, axes, groups, extents) : convolution_weight(g, other, axes, groups, extents);
+    case Op::convolution_input: return k == 0 ? convolution(g, other, axes, groups) : convolution_weight(other, g, axes, groups, extents);
+    default: return k == 0 ? convolution(other, g, axes, groups) : convolution_input(other, g, axes, groups, extents);
+  }
+}
+Var convolution_again(RuleContext& c, const Var& first, const Var& second) {
+  const std::vector<WindowAxis> axes = windows_of(c);
+  const int64_t groups = c.arg(0);
+  if (c.op() == Op::convolution) return convolution(first, second, axes, groups);
+  const Sizes extents = spatial(c.output_sizes());
+  return c.op() == Op::convolution_input ? convolution_input(first, second, axes, groups, extents) : convolution_weight(first, second, axes, groups, extents);
+}
+// ---- pooled maxima: the gradient goes to where each element stood
+Sizes flat(const Sizes& e) {
+  Sizes f{e[0], e[1], 1};
+  for (size_t i = 2; i < e.size(); ++i) f[2] *= e[i];
+  return f;
+}
+Var places_of_maxima(RuleContext& c) {
+  std::vector<PoolAxis> axes;
+  for (size_t i = 0; i + 2 < c.output_sizes().size(); ++i) {
+    const int k = 5 * int(i);
+    axes.push_back({c.arg(k), c.arg(k + 1), c.arg(k + 2), c.arg(k + 3), c.arg(k + 4)});
+  }
+  return reshape(pool_argmax(c.input(0), axes), flat(c.output_sizes()));
+}
+Var pool_vjp(RuleContext& c, const Var& g) {
+  const Sizes in = c.input_sizes(0);
+  return reshape(scatter_add(expand(full({1, 1, 1}, 0, c.input_dtype(0)), flat(in)), 2, places_of_maxima(c), reshape(g, flat(c.output_sizes()))), in);
+}
+Var pool_jvp(RuleContext& c, const Var& t) { return reshape(gather(reshape(t, flat(c.input_sizes(0))), 2, places_of_maxima(c)), c.output_sizes()); }
 [[noreturn]] void no_gradient(RuleContext& c) {
   throw AutogradError(std::string(op_name(c.op())) + ": no gradient is defined for this op. detach() its input.");
 }
@@ -161,6 +208,15 @@ std::vector<Var> vjp_rule(RuleContext& c, const Var& g) {
       if (c.wants(1)) given[1] = sum_to(matmul(matrix_transpose(c.input(0)), g), c.input_sizes(1));
       return given;
     }
+    case Op::convolution:
+    case Op::convolution_input:
+    case Op::convolution_weight: {
+      std::vector<Var> given(2);
+      for (int k = 0; k < 2; ++k)
+        if (c.wants(k)) given[k] = convolution_vjp(c, k, g);
+      return given;
+    }
+    case Op::pool_max: return {pool_vjp(c, g)};
     case Op::cat: {
       std::vector<Var> given(c.input_count());
       int64_t at = 0;
@@ -225,6 +281,18 @@ Var jvp_rule(RuleContext& c, const std::vector<Var>& tangents) {
       }
       return total;
     }
+    case Op::convolution:
+    case Op::convolution_input:
+    case Op::convolution_weight: {
+      Var total;
+      for (int k = 0; k < 2; ++k) {
+        if (!tangents[k].defined()) continue;
+        const Var term = k == 0 ? convolution_again(c, tangents[0], c.input(1)) : convolution_again(c, c.input(0), tangents[1]);
+        total = total.defined() ? add(total, term) : term;
+      }
+      return total;
+    }
+    case Op::pool_max: return pool_jvp(c, t);
     case Op::cat: {
       std::vector<Var> parts;
       for (int k = 0; k < c.input_count(); ++k) parts.push_back(tangents[k].defined() ? tangents[k] : full(c.input_sizes(k), 0, c.input_dtype(k)));

@@ -188,6 +188,8 @@ ValueRef interpret(const Trace& t, uint32_t n, Value* const* inputs) {
     case RowKind::copy: interpreter::copy_whole(e); break;
     case RowKind::reduce: interpreter::reduce(e); break;
     case RowKind::product: interpreter::product(e); break;
+    case RowKind::convolution: interpreter::convolution(e); break;
+    case RowKind::pool: interpreter::pool(e); break;
     case RowKind::cat: interpreter::cat(e); break;
     case RowKind::gather: interpreter::gather(e); break;
     case RowKind::scatter: interpreter::scatter(e); break;

@@ -25,6 +25,8 @@ void move(const Value& to, const Layout& to_layout, const Value& from, const Lay
 
 void reduce(const Evaluation& e);   // interpreter_reduce.cpp
 void product(const Evaluation& e);
+void convolution(const Evaluation& e);  // interpreter_windows.cpp
+void pool(const Evaluation& e);
 void scan(const Evaluation& e);     // interpreter_lines.cpp
 void library(const Evaluation& e);
 void gather(const Evaluation& e);

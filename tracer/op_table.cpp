@@ -81,8 +81,10 @@ constexpr uint8_t reads(const char* text) {
   }
   return mask;
 }
-// A product's gradient in one operand reads the other.
-constexpr uint8_t structural_reads(Op op, uint8_t saved, int k) { return op == Op::matmul ? k == 0 ? In1 : k == 1 ? In0 : 0 : saved; }
+// A product's gradient in one operand reads the other, and so does a convolution's.
+constexpr uint8_t structural_reads(RowKind kind, uint8_t saved, int k) {
+  return kind == RowKind::product || kind == RowKind::convolution ? k == 0 ? In1 : k == 1 ? In0 : 0 : saved;
+}
 
 #define ROW(name, inputs, type, saved, low, high, ...)                                                      \
   {#name, inputs, RowKind::pointwise, TypeRule::type, saved, expressions::row_##name,                       \
@@ -92,7 +94,7 @@ constexpr uint8_t structural_reads(Op op, uint8_t saved, int k) { return op == O
 #define TERNARY(name, type, saved, expression, da, db, dc, low, high) ROW(name, 3, type, saved, low, high, reads(#da), reads(#db), reads(#dc))
 #define STRUCTURAL(name, inputs, shape, type, saved, kind)                                                       \
   {#name, inputs, RowKind::kind, TypeRule::type, saved, nullptr, {nullptr, nullptr, nullptr}, -3, 3, \
-   {structural_reads(Op::name, saved, 0), structural_reads(Op::name, saved, 1), structural_reads(Op::name, saved, 2)}},
+   {structural_reads(RowKind::kind, saved, 0), structural_reads(RowKind::kind, saved, 1), structural_reads(RowKind::kind, saved, 2)}},
 }  // namespace
 
 constinit const OpRow op_rows[] = {

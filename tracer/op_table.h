@@ -6,7 +6,7 @@
 
 namespace frit::tracer {
 
-enum class RowKind : uint8_t { pointwise, source, view, alias, copy, reduce, product, cat, gather, scatter, unslice, flip, scan, library };
+enum class RowKind : uint8_t { pointwise, source, view, alias, copy, reduce, product, convolution, pool, cat, gather, scatter, unslice, flip, scan, library };
 enum class TypeRule : uint8_t {
   // pointwise: inputs promote to one compute type
   arithmetic, numeric /* no Bool */, counted /* Bool as Int64 */, floating /* integers compute in Float32 */, rounding /* integers pass through */, compare /* Bool

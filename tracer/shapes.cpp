@@ -208,6 +208,97 @@ struct Rule {
     out.size[out.rank - 2] = a.size[a.rank - 2];
     out.size[out.rank - 1] = b.size[b.rank - 1];
   }
+  // ---- windows along the spatial axes, see ops.def
+  int spatial_axes() const {
+    const int n = in(0).rank - 2;
+    if (n < 1 || n > 2 || (row(call.op).inputs == 2 && in(1).rank != in(0).rank)) fail("needs [N, C, spatial...] and as many axes of each operand", "Give one or two spatial axes.");
+    return n;
+  }
+  int64_t bounded(int k, int64_t least, int64_t most = int64_t(1) << 31) const {
+    const int64_t v = arg(k);
+    if (v < least || v > most) fail<ValueError>("argument " + std::to_string(v) + " is out of range", "Give at least " + std::to_string(least) + ".");
+    return v;
+  }
+  int64_t windows(int axis, int64_t length, int64_t kernel) const {
+    constexpr int64_t any = -(int64_t(1) << 31);
+    const int64_t stride = bounded(1 + 4 * axis, 1), dilation = bounded(2 + 4 * axis, 1), low = bounded(3 + 4 * axis, any), high = bounded(4 + 4 * axis, any);
+    int64_t reach = 0;
+    const bool beyond = kernel < 1 || __builtin_mul_overflow(dilation, kernel - 1, &reach);
+    if (beyond || length + low + high <= reach) fail("the kernel does not fit the padded input", "Give a larger input, more padding or a smaller kernel.");
+    return (length + low + high - reach - 1) / stride + 1;
+  }
+  // A spatial axis that follows from another carries its name.
+  SizeId following(SizeId from, int64_t length) const {
+    const SizeId s = t.new_size(length, true);
+    if (s >= 2 && from >= 2) t.name[s] = t.name[from];
+    return s;
+  }
+  int64_t grouped(int64_t channels) const {
+    const int64_t groups = bounded(0, 1);
+    if (channels % groups) fail(std::to_string(groups) + " groups do not divide " + std::to_string(channels) + " channels", "Choose groups that do.");
+    return groups;
+  }
+  void convolution() const {
+    const int n = spatial_axes();
+    const Result &a = in(0), &w = in(1);
+    const int64_t groups = grouped(extent(w.size[0]));
+    if (groups == 1) require_equal(a.size[1], w.size[1], "the channels differ", "Change the input's channels or the weight.");
+    else if (extent(a.size[1]) % groups || extent(a.size[1]) / groups != extent(w.size[1])) fail("the channels differ", "Change the input's channels or the weight.");
+    out.rank = a.rank;
+    out.size[0] = a.size[0], out.size[1] = w.size[0];
+    for (int i = 0; i < n; ++i) out.size[2 + i] = following(a.size[2 + i], windows(i, extent(a.size[2 + i]), extent(w.size[2 + i])));
+  }
+  void convolution_input() const {
+    const int n = spatial_axes();
+    const Result &g = in(0), &w = in(1);
+    const int64_t groups = grouped(extent(w.size[0]));
+    require_equal(g.size[1], w.size[0], "the channels differ", "Change the gradient's channels or the weight.");
+    out.rank = g.rank;
+    out.size[0] = g.size[0];
+    out.size[1] = groups == 1 ? w.size[1] : t.new_size(extent(w.size[1]) * groups, true);
+    for (int i = 0; i < n; ++i) {
+      const int64_t length = bounded(1 + 4 * n + i, 0, int64_t(1) << 48);
+      if (windows(i, length, extent(w.size[2 + i])) != extent(g.size[2 + i])) fail("the gradient is not of such an input", "Give the extents of the input.");
+      out.size[2 + i] = following(g.size[2 + i], length);
+    }
+  }
+  void convolution_weight() const {
+    const int n = spatial_axes();
+    const Result &g = in(0), &a = in(1);
+    const int64_t groups = grouped(extent(g.size[1]));
+    grouped(extent(a.size[1]));
+    require_equal(g.size[0], a.size[0], "the batches differ", "Give the input that the gradient belongs to.");
+    out.rank = g.rank;
+    out.size[0] = g.size[1];
+    out.size[1] = groups == 1 ? a.size[1] : t.new_size(extent(a.size[1]) / groups, true);
+    for (int i = 0; i < n; ++i) {
+      const int64_t length = bounded(1 + 4 * n + i, 1, int64_t(1) << 48);
+      if (windows(i, extent(a.size[2 + i]), length) != extent(g.size[2 + i])) fail("the gradient is not of such an input", "Give the extents of the kernel.");
+      out.size[2 + i] = t.new_size(length, true);
+    }
+  }
+  void pool() const {
+    const int n = spatial_axes();
+    const Result& a = in(0);
+    out.rank = a.rank;
+    out.size[0] = a.size[0], out.size[1] = a.size[1];
+    for (int i = 0; i < n; ++i) {
+      const int64_t kernel = bounded(5 * i, 1), stride = bounded(5 * i + 1, 1), dilation = bounded(5 * i + 2, 1), low = bounded(5 * i + 3, 0), count = bounded(5 * i + 4, 1);
+      const int64_t length = extent(a.size[2 + i]), corner = (count - 1) * stride - low, reach = dilation * (kernel - 1);
+      // The first element of the window from `at` on that is none of the padding, if it has any.
+      const auto empty = [&](int64_t at) {
+        const int64_t first = at < 0 ? at + (-at + dilation - 1) / dilation * dilation : at;
+        return first >= length || first > at + reach;
+      };
+      bool none = length < 1;
+      if (call.op == Op::pool_argmax) {
+        none = none || empty(corner) || low > reach;
+        for (int64_t at = -low; at < 0 && !none; at += stride) none = empty(at);
+      }
+      if (none) fail("a window holds nothing but padding", "Pad less, or dilate less.");
+      out.size[2 + i] = following(a.size[2 + i], count);
+    }
+  }
   void cat() const {
     const int axis = int(call.attr), count = int(call.in[1]);
     const auto part = [&](int k) -> const Result& { return t.nodes[t.lists[call.in[0] + k]].result; };

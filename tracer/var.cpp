@@ -370,6 +370,42 @@ Var matmul(const Var& a, const Var& b) {
   call.in[0] = r.node_of(defined(a, Op::matmul)), call.in[1] = r.node_of(defined(b, Op::matmul));
   return r.finish(r.emit(call));
 }
+namespace {
+Var convolved(Op op, const Var& a, const Var& b, const std::vector<WindowAxis>& axes, int64_t groups, const Sizes& extents) {
+  settle_operands({a, b});
+  const Turn turn;
+  Recorder& r = turn.r;
+  Call call{.op = op};
+  call.in[0] = r.node_of(defined(a, op)), call.in[1] = r.node_of(defined(b, op));
+  Sizes words{groups};
+  for (const WindowAxis& w : axes) words.insert(words.end(), {w.stride, w.dilation, w.low, w.high});
+  words.insert(words.end(), extents.begin(), extents.end());
+  call.arg = r.bind(words.data(), words.size());
+  return r.finish(r.emit(call));
+}
+}  // namespace
+Var convolution(const Var& input, const Var& weight, const std::vector<WindowAxis>& axes, int64_t groups) { return convolved(Op::convolution, input, weight, axes, groups, {}); }
+Var convolution_input(const Var& gradient, const Var& weight, const std::vector<WindowAxis>& axes, int64_t groups, const Sizes& extents) {
+  return convolved(Op::convolution_input, gradient, weight, axes, groups, extents);
+}
+Var convolution_weight(const Var& gradient, const Var& input, const std::vector<WindowAxis>& axes, int64_t groups, const Sizes& extents) {
+  return convolved(Op::convolution_weight, gradient, input, axes, groups, extents);
+}
+namespace {
+Var pooled(Op op, const Var& a, const std::vector<PoolAxis>& axes) {
+  settle_operands({a});
+  const Turn turn;
+  Recorder& r = turn.r;
+  Call call{.op = op};
+  call.in[0] = r.node_of(defined(a, op));
+  Sizes words;
+  for (const PoolAxis& w : axes) words.insert(words.end(), {w.kernel, w.stride, w.dilation, w.low, w.count});
+  call.arg = r.bind(words.data(), words.size());
+  return r.finish(r.emit(call));
+}
+}  // namespace
+Var pool_max(const Var& a, const std::vector<PoolAxis>& axes) { return pooled(Op::pool_max, a, axes); }
+Var pool_argmax(const Var& a, const std::vector<PoolAxis>& axes) { return pooled(Op::pool_argmax, a, axes); }
 Var cat(const std::vector<Var>& parts, int axis) {
   if (parts.empty()) throw ValueError("cat: the list of tensors is empty. Give at least one.");
   for (const Var& p : parts) settle_operand(defined(p, Op::cat));

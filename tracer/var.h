@@ -172,6 +172,18 @@ enum class ReduceOp : uint16_t { sum = uint16_t(Op::sum), prod = uint16_t(Op::pr
 Var reduce(ReduceOp op, const Var& a, uint64_t axes, bool keepdim);  // bit mask of axes
 Var sum(const Var& a, uint64_t axes, bool keepdim);
 Var matmul(const Var& a, const Var& b);   // ranks >= 2, batch axes broadcast
+// Convolutions over the spatial axes of input [N, C, spatial...], weight [O, C / groups, kernel...] and result or gradient [N, O, spatial...].
+struct WindowAxis {
+  int64_t stride = 1, dilation = 1, low = 0, high = 0;  // padding with zeros, before and after; negative: left out
+};
+Var convolution(const Var& input, const Var& weight, const std::vector<WindowAxis>& axes, int64_t groups);
+Var convolution_input(const Var& gradient, const Var& weight, const std::vector<WindowAxis>& axes, int64_t groups, const Sizes& extents);   // the input's, spatial
+Var convolution_weight(const Var& gradient, const Var& input, const std::vector<WindowAxis>& axes, int64_t groups, const Sizes& extents);  // the kernel's
+struct PoolAxis {
+  int64_t kernel, stride, dilation, low, count;  // count: of windows
+};
+Var pool_max(const Var& a, const std::vector<PoolAxis>& axes);     // of [N, C, spatial...]; a window of nothing but padding has the lowest value
+Var pool_argmax(const Var& a, const std::vector<PoolAxis>& axes);  // row-major places in the channel; no window may be empty
 Var cat(const std::vector<Var>& parts, int axis);
 Var gather(const Var& a, int axis, const Var& index);
 Var scatter_add(const Var& a, int axis, const Var& index, const Var& source);

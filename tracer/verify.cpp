@@ -126,6 +126,11 @@ struct Verifier {
         require(arg(1) >= 0 && arg(2) >= 0 && extent_of(0, uint64_t(in(0).rank - 1)) == diagonal_length(arg(0), arg(1), arg(2)), "the diagonal's length is wrong");
         break;
       case Op::reshape: reshape(); break;
+      case Op::convolution:
+      case Op::convolution_input:
+      case Op::convolution_weight:
+      case Op::pool_max:
+      case Op::pool_argmax: require(in(0).rank == result().rank && result().rank > 2 && result().rank < 5, "there are one or two spatial axes"); break;
       case Op::as_strided:
         for (int i = 1; i <= 2 * result().rank; ++i) require(arg(i) >= 0, "an extent or a stride is not possible");
         break;

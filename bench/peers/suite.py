@@ -148,6 +148,13 @@ def torch_rows():
         inputs = [t.to(dtype) for t in (numbers(8192, 4096), numbers(4096, start=3), numbers(4096, start=5))]
         return plain(lambda x, w, b: torch.relu(x * w + b), *inputs)
 
+    def convolution_row(batch, channels, extent, groups=1, backward=False):
+        inputs = numbers(batch, channels, extent, extent), numbers(channels, channels // groups, 3, 3, start=3)
+        f = lambda x, w: F.conv2d(x, w, padding=1, groups=groups)
+        return backward_of(f, *inputs) if backward else plain(f, *inputs)
+
+    pool = lambda x: F.max_pool2d(x, 3, 2, 1)
+
     def product_row(dtype):
         return plain(torch.matmul, numbers(512, 768).to(dtype), numbers(768, 1024, start=3).to(dtype))
 
@@ -183,6 +190,12 @@ def torch_rows():
         "P7 attention S 512 (fused)": lambda: attention_row(512, fused=True),
         "P7 attention S 2048 (fused)": lambda: attention_row(2048, fused=True),
         "P7 attention forward + backward S 512 (fused)": lambda: attention_row(512, True, True),
+        "C1 conv2d [32,64,56,56] by [64,64,3,3]": lambda: convolution_row(32, 64, 56),
+        "C1 conv2d forward + backward [32,64,56,56] by [64,64,3,3]": lambda: convolution_row(32, 64, 56, backward=True),
+        "C1 conv2d forward + backward [32,256,14,14] by [256,256,3,3]": lambda: convolution_row(32, 256, 14, backward=True),
+        "C1 conv2d depthwise forward + backward [32,64,56,56]": lambda: convolution_row(32, 64, 56, 64, True),
+        "C2 max_pool2d [32,64,56,56] by 3, stride 2": lambda: plain(pool, numbers(32, 64, 56, 56)),
+        "C2 max_pool2d forward + backward [32,64,56,56] by 3, stride 2": lambda: backward_of(pool, numbers(32, 64, 56, 56)),
         "P8 MLP step, batch 64, SGD": lambda: mlp_row(64, False),
         "P8 MLP step, batch 64, AdamW": lambda: mlp_row(64, True),
         "P8 MLP step, batch 512, AdamW": lambda: mlp_row(512, True),
@@ -295,6 +308,13 @@ def jax_rows():
         inputs = [t.astype(dtype) for t in (numbers(8192, 4096), numbers(4096, start=3), numbers(4096, start=5))]
         return plain(lambda x, w, b: jax.nn.relu(x * w + b), *inputs)
 
+    def convolution_row(batch, channels, extent, groups=1, backward=False):
+        inputs = numbers(batch, channels, extent, extent), numbers(channels, channels // groups, 3, 3, start=3)
+        f = lambda x, w: jax.lax.conv_general_dilated(x, w, (1, 1), ((1, 1), (1, 1)), feature_group_count=groups)
+        return backward_of(f, *inputs) if backward else plain(f, *inputs)
+
+    pool = lambda x: jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 1, 3, 3), (1, 1, 2, 2), ((0, 0), (0, 0), (1, 1), (1, 1)))
+
     def product_row(dtype):
         return plain(jnp.matmul, numbers(512, 768).astype(dtype), numbers(768, 1024, start=3).astype(dtype))
 
@@ -324,6 +344,12 @@ def jax_rows():
         "P7 attention S 512": lambda: attention_row(512),
         "P7 attention S 2048": lambda: attention_row(2048),
         "P7 attention forward + backward S 512": lambda: attention_row(512, True),
+        "C1 conv2d [32,64,56,56] by [64,64,3,3]": lambda: convolution_row(32, 64, 56),
+        "C1 conv2d forward + backward [32,64,56,56] by [64,64,3,3]": lambda: convolution_row(32, 64, 56, backward=True),
+        "C1 conv2d forward + backward [32,256,14,14] by [256,256,3,3]": lambda: convolution_row(32, 256, 14, backward=True),
+        "C1 conv2d depthwise forward + backward [32,64,56,56]": lambda: convolution_row(32, 64, 56, 64, True),
+        "C2 max_pool2d [32,64,56,56] by 3, stride 2": lambda: plain(pool, numbers(32, 64, 56, 56)),
+        "C2 max_pool2d forward + backward [32,64,56,56] by 3, stride 2": lambda: backward_of(pool, numbers(32, 64, 56, 56)),
         "P8 MLP step, batch 64, SGD": lambda: mlp_row(64, False),
         "P8 MLP step, batch 64, AdamW": lambda: mlp_row(64, True),
         "P8 MLP step, batch 512, AdamW": lambda: mlp_row(512, True),

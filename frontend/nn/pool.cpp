@@ -1,6 +1,5 @@
-// Pooling. Sums and maxima over windows go axis by axis, as a chain of slices, or as one reduction where windows are long and do
-// not overlap. A maximum that needs a gradient finds where its elements stand, without gradients, and gathers them, so that the
-// gradient goes to one element each. Start at pooling.
+// Pooling. Maxima are rows of their own, sums over small windows are convolutions. Large ones go axis by axis, as a chain of slices, or as one
+// reduction where windows do not overlap. Start at pooling.
 #include <algorithm>
 #include <limits>
 #include "frit/autograd.h"
@@ -58,55 +57,24 @@ Tensor along(const Tensor& x, int64_t axis, const Window& w, const Scalar& outsi
 }
 
 // ---- maxima -----------------------------------------------------------------------------------------------------------
-Scalar lowest(Dtype d) {
-  if (is_floating(d)) return -std::numeric_limits<double>::infinity();
-  return dispatch(d, [](auto type) -> Scalar {
-    using T = decltype(type);
-    if constexpr (std::is_integral_v<T>) return int64_t(std::numeric_limits<T>::lowest());
-    else return 0;
-  });
+void check_windows(const char* op, const std::vector<Window>& windows, const Sizes& s) {
+  for (size_t k = 0; k < windows.size(); ++k)
+    for (int64_t i = 0; i < windows[k].count; ++i) {
+      const Window& w = windows[k];
+      int64_t at = i * w.stride - w.low;
+      if (at < 0) at += (w.dilation - 1 - at) / w.dilation * w.dilation;
+      if (at >= s[s.size() - windows.size() + k])
+        throw ValueError(std::string(op) + ": a window of the kernel " + list_of(windows, &Window::kernel) + " with dilation " + list_of(windows, &Window::dilation) + " and padding " + list_of(windows, &Window::low) +
+                         " holds nothing but padding. Pad less, or dilate less.");
+    }
 }
-// Of each window, where in its axis its first element that is no padding stands.
-Tensor first_places(const Window& w, int64_t length, const char* op, const std::vector<Window>& windows) {
-  std::vector<int64_t> first;
-  for (int64_t i = 0; i < w.count; ++i) {
-    int64_t at = i * w.stride - w.low;
-    while (at < 0) at += w.dilation;
-    if (at >= length)
-      throw ValueError(std::string(op) + ": a window of the kernel " + list_of(windows, &Window::kernel) + " with dilation " + list_of(windows, &Window::dilation) + " and padding " + list_of(windows, &Window::low) +
-                       " holds nothing but padding. Pad less, or dilate less.");
-    first.push_back(at);
-  }
-  return tensor(first, kInt64);
-}
-Tensor corner_places(const Window& w) { return arange(Scalar(-w.low), Scalar(-w.low + w.stride * w.count), Scalar(w.stride), kInt64); }
-// The places of the windows' maxima among the elements of their channel. Ties go to the first.
-Tensor places_of_maxima(const Tensor& input, const std::vector<Window>& windows, const Sizes& s, const char* op) {
-  NoGradGuard no_grad;
-  const size_t n = windows.size();
-  const int64_t axis0 = int64_t(s.size() - n);
-  Tensor x = input.detach();
-  for (size_t i = 0; i < n; ++i) x = nn::padded(x, axis0 + int64_t(i), windows[i].low, windows[i].high, kConstant, lowest(input.dtype()), op);
-  TensorList parts{x.unsqueeze(axis0)};
-  for (size_t i = 0; i < n; ++i) {
-    TensorList finer;
-    for (const Tensor& p : parts)
-      for (int64_t k = 0; k < windows[i].kernel; ++k) finer.push_back(nn::window_slice(p, axis0 + 1 + int64_t(i), windows[i], k));
-    parts = std::move(finer);
-  }
-  const Tensor element = (parts.size() == 1 ? parts[0] : cat(parts, axis0)).argmax(axis0);  // within its window
-
-  // The place of a window's corner, and from there by whole rows and along the row.
-  const Window& w = windows.back();
-  const int64_t width = s.back();
-  const auto in_channel = [&](const Tensor& row, const Tensor& column) { return (row * Scalar(width)).unsqueeze(1) + column; };
-  Tensor place = w.dilation == 1 ? element : element * Scalar(w.dilation);
-  if (n == 2) place = place + element.floor_divide(Scalar(w.kernel)) * Scalar(windows[0].dilation * width - w.kernel * w.dilation);
-  place = place + (n == 2 ? in_channel(corner_places(windows[0]), corner_places(w)) : corner_places(w));
-  if (windows[0].low == 0 && w.low == 0) return place;
-  // A window of nothing but lowest values finds its corner, which may be padding, and comes before its first element.
-  const Tensor first = first_places(w, width, op, windows);
-  return place.maximum(n == 2 ? in_channel(first_places(windows[0], s[s.size() - 2], op, windows), first) : first);
+// A row of the op table over the windows, with or without a batch.
+template <class F> Tensor over_windows(F row, const Tensor& input, const std::vector<Window>& windows, const Sizes& s) {
+  std::vector<tracer::PoolAxis> axes;
+  for (const Window& w : windows) axes.push_back({w.kernel, w.stride, w.dilation, w.low, w.count});
+  const bool batched = s.size() == windows.size() + 2;
+  const Tensor pooled(row(batched ? input : input.unsqueeze(0), axes));
+  return batched ? pooled : pooled.squeeze(0);
 }
 Tensor elements_at(const Tensor& x, const Tensor& place, size_t n) {
   const int64_t last = -int64_t(n);
@@ -119,17 +87,15 @@ Tensor max_pool(const char* op, size_t n, const Tensor& input, IntArrayRef kerne
   const auto windows = pooling(op, input, n, kernel, stride, padding, dilation, ceil_mode);
   const Sizes s = nn::shape_of(input, op);
   check_ordered(op, input);
-  if (AutoGradMode::is_enabled() && input.requires_grad()) return elements_at(input, places_of_maxima(input, windows, s, op), n);
-  Tensor x = input;
-  for (size_t i = n; i-- > 0;)
-    x = along(x, int64_t(s.size() - n + i), windows[i], lowest(x.dtype()), op, [](const Tensor& a, const Tensor& b) { return a.maximum(b); },
-              [](const Tensor& a, int64_t axis) { return a.amax(axis); });
-  return x.is_same(input) ? input.clone() : x;
+  if (AutoGradMode::is_enabled() && input.requires_grad()) check_windows(op, windows, s);
+  return over_windows(tracer::pool_max, input, windows, s);
 }
 std::tuple<Tensor, Tensor> max_pool_with_indices(const char* op, size_t n, const Tensor& input, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, IntArrayRef dilation, bool ceil_mode) {
   const auto windows = pooling(op, input, n, kernel, stride, padding, dilation, ceil_mode);
   check_ordered(op, input);
-  const Tensor place = places_of_maxima(input, windows, nn::shape_of(input, op), op);
+  const Sizes s = nn::shape_of(input, op);
+  check_windows(op, windows, s);
+  const Tensor place = over_windows(tracer::pool_argmax, input, windows, s);
   return {elements_at(input, place, n), place};
 }
 
@@ -160,6 +126,25 @@ Tensor divided(const Tensor& sums, const std::vector<Sizes>& count) {
   if (!different.defined()) return sums.div(Scalar(same));
   return sums.div(same == 1 ? different : different * Scalar(same));
 }
+// Each channel's own convolution with ones; windows of many elements go axis by axis.
+Tensor window_sums(Tensor x, const std::vector<Window>& windows, const Sizes& s, const char* op) {
+  const size_t n = windows.size(), channel = s.size() - n - 1;
+  Sizes kernel{s[channel], 1};
+  std::vector<tracer::WindowAxis> axes;
+  int64_t elements = 1;
+  for (const Window& w : windows) {
+    elements *= w.kernel;
+    kernel.push_back(w.kernel);
+    axes.push_back({w.stride, w.dilation, w.low, w.high});
+  }
+  if (elements <= 64) {
+    const Tensor ones = full(Sizes(kernel.size(), 1), 1, x.dtype()).expand(kernel), sums(tracer::convolution(channel ? x : x.unsqueeze(0), ones, axes, s[channel]));
+    return channel ? sums : sums.squeeze(0);
+  }
+  for (size_t i = n; i-- > 0;)
+    x = along(x, int64_t(s.size() - n + i), windows[i], 0.0, op, [](const Tensor& a, const Tensor& b) { return a + b; }, [](const Tensor& a, int64_t axis) { return a.sum(axis); });
+  return x;
+}
 Tensor avg_pool(const char* op, size_t n, const Tensor& input, IntArrayRef kernel, IntArrayRef stride, IntArrayRef padding, bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor) {
   const auto windows = pooling(op, input, n, kernel, stride, padding, 1, ceil_mode);
   nn::check_floating(input, op);
@@ -168,9 +153,7 @@ Tensor avg_pool(const char* op, size_t n, const Tensor& input, IntArrayRef kerne
   Tensor x = input.to(compute_dtype(input.dtype()));
   std::vector<Sizes> count;
   for (size_t i = 0; i < n; ++i) count.push_back(divisor ? Sizes{i ? 1 : *divisor} : counts(windows[i], s[s.size() - n + i], count_include_pad));
-  for (size_t i = n; i-- > 0;)
-    x = along(x, int64_t(s.size() - n + i), windows[i], 0.0, op, [](const Tensor& a, const Tensor& b) { return a + b; }, [](const Tensor& a, int64_t axis) { return a.sum(axis); });
-  return divided(x, count).to(input.dtype());
+  return divided(window_sums(x, windows, s, op), count).to(input.dtype());
 }
 // Sums over the parts of one axis, and what they count.
 Tensor part_sums(const Tensor& x, int64_t axis, int64_t length, int64_t parts, Sizes& count) {

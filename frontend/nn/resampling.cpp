@@ -1,4 +1,4 @@
-// Transposed convolution is a convolution of the input spread out by its stride, with the kernel turned round. Interpolation picks, or mixes,
+// Transposed convolution is the gradient of a convolution's input. Interpolation picks, or mixes,
 // elements along one axis after the other. Both are made of ops that have their gradients. Start at transposed and interpolate.
 #include "frit/nn/resampling.h"
 #include <algorithm>
@@ -17,12 +17,6 @@ using detail::Sizes;
 namespace {
 std::string text(IntArrayRef v) { return shape_text(v); }
 
-// Zeros between the elements of an axis, so that they stand `stride` apart.
-Tensor spread(const Tensor& x, int axis, int64_t stride) {
-  const int64_t n = x.size(axis);
-  return stride == 1 || n == 1 ? x : Tensor(tracer::unslice(x, axis, 0, stride, (n - 1) * stride + 1));
-}
-
 Tensor transposed(const char* op, size_t n, const Tensor& input, const Tensor& weight, const Tensor& bias, IntArrayRef stride, IntArrayRef padding, IntArrayRef output_padding, int64_t groups, IntArrayRef dilation) {
   const Sizes in = nn::shape_of(input, op), w = nn::shape_of(weight, op);
   if (w.size() != n + 2) throw ShapeError(std::string(op) + ": the weight has shape " + text(w) + ". Give one of [in channels, out channels / groups, " + (n == 1 ? "length]." : "height, width]."));
@@ -31,33 +25,27 @@ Tensor transposed(const char* op, size_t n, const Tensor& input, const Tensor& w
   if (in[channel] != w[0])
     throw ShapeError(std::string(op) + ": the input of shape " + text(in) + " has " + std::to_string(in[channel]) + " channels, the weight of shape " + text(w) + " takes " + std::to_string(w[0]) + ". Change the input's channels or the weight.");
   nn::check_parameter(bias, op, "bias", {w[1] * groups});
+  nn::check_types(input, weight, bias, op);
   const Sizes step = nn::per_axis(stride, n, 1, op, "stride"), around = nn::per_axis(padding, n, 0, op, "padding"), extra = nn::per_axis(output_padding, n, 0, op, "output padding"),
               apart = nn::per_axis(dilation, n, 1, op, "dilation");
-  Tensor x = channel ? input : input.unsqueeze(0), kernel = weight;
-  std::vector<int64_t> spatial;
+  std::vector<tracer::WindowAxis> axes;
+  Sizes extents;
   for (size_t i = 0; i < n; ++i) {
-    const int axis = int(2 + i);
+    const size_t axis = 2 + i;
     if (extra[i] >= std::max(step[i], apart[i]))
       throw ValueError(std::string(op) + ": the output padding " + text(extra) + " is not below the stride " + text(step) + " or the dilation " + text(apart) + ". Give less.");
-    const int64_t reach = apart[i] * (w[size_t(axis)] - 1), low = reach - around[i], high = low + extra[i], wide = (in[channel + 1 + i] - 1) * step[i] + 1;
-    if (w[size_t(axis)] < 1 || wide + low + high < reach + 1)
+    const int64_t reach = apart[i] * (w[axis] - 1), wide = (in[channel + 1 + i] - 1) * step[i] + 1;
+    extents.push_back(wide + reach - 2 * around[i] + extra[i]);
+    if (w[axis] < 1 || extents.back() < 1)
       throw ShapeError(std::string(op) + ": padding of " + text(around) + " leaves nothing of an input of shape " + text(in) + " under a weight of shape " + text(w) + ". Pad less.");
-    x = nn::padded(spread(x, axis, step[i]), axis, low, high, kZeros, 0, op);
-    spatial.push_back(axis);
+    axes.push_back({step[i], apart[i], around[i], around[i] - extra[i]});
   }
-  kernel = kernel.flip(spatial);
-  Sizes shape = w;
-  shape[0] = w[1] * groups, shape[1] = w[0] / groups;
-  if (groups == 1) {
-    kernel = kernel.transpose(0, 1);
-  } else {
-    Sizes parts = w;
-    parts[0] = w[0] / groups;
-    parts.insert(parts.begin(), groups);
-    kernel = kernel.reshape(parts).transpose(1, 2).reshape(shape);
-  }
-  const Tensor out = n == 1 ? conv1d(x, kernel, bias, 1, 0, dilation, groups) : conv2d(x, kernel, bias, 1, 0, dilation, groups);
-  return channel ? out : out.squeeze(0);
+  Tensor out(tracer::convolution_input(channel ? input : input.unsqueeze(0), weight, axes, groups, extents));
+  if (!channel) out = out.squeeze(0);
+  if (!bias.defined()) return out;
+  Sizes along(n + 1, 1);
+  along[0] = w[1] * groups;
+  return out.add(bias.reshape(along));
 }
 
 // ---- interpolation -----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,10 @@ void check_parameter(const Tensor& t, const char* op, const char* what, const Si
   if (t.defined() && shape_of(t, op) != wanted)
     throw ShapeError(std::string(op) + ": the " + what + " has shape " + shape_text(shape_of(t, op)) + ". Give one of " + shape_text(wanted) + ".");
 }
+void check_types(const Tensor& input, const Tensor& weight, const Tensor& bias, const char* op) {
+  if (input.dtype() != weight.dtype() || (bias.defined() && bias.dtype() != input.dtype()))
+    throw DtypeError(std::string(op) + ": the input holds " + dtype_name(input.dtype()) + ", the weight " + dtype_name(weight.dtype()) + (bias.defined() ? std::string(", the bias ") + dtype_name(bias.dtype()) : std::string()) + ". Convert them to one type with to().");
+}
 void check_floating(const Tensor& t, const char* op) {
   if (!t.is_floating_point()) throw DtypeError(std::string(op) + ": the input holds " + dtype_name(t.dtype()) + ". Convert it to a floating type with to().");
 }

@@ -12,6 +12,7 @@ using frit::detail::Sizes;
 
 inline Sizes shape_of(const Tensor& t, const char* op) { return tracer::sizes_of(frit::detail::cell_of(t, op)); }
 void check_parameter(const Tensor& t, const char* op, const char* what, const Sizes& wanted);
+void check_types(const Tensor& input, const Tensor& weight, const Tensor& bias, const char* op);  // one for all
 void check_floating(const Tensor& t, const char* op);
 // One number for each of n axes, none below `least`.
 Sizes per_axis(IntArrayRef given, size_t n, int64_t least, const char* op, const char* what);

@@ -9,6 +9,7 @@ namespace frit::jit::products {
 namespace {
 
 constexpr int pack_overhang = 32;                       // bytes that packing may write past a strip
+constexpr int64_t kept_result_bytes = int64_t(1) << 20;  // of a block of C that is stored elsewhere later
 constexpr int64_t pack_rows_at_once = 16;               // of a source whose rows are contiguous: its lines stay in L1
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
@@ -54,18 +55,31 @@ class Driver {
         lanes(s.register_bytes / size),
         strip(s.vectors * lanes),
         pack(pack_strip(view.storage)),
-        direct(view.c_col == 1 && !is_half(view.storage)) {
+        direct(view.c_col == 1 && !view.result && (!is_half(view.storage) || view.wide_result)),
+        c_size(view.wide_result ? size : storage_size) {
+    if (view.left) s.left = LeftMode::Rows;
+    if (view.right) s.right = RightMode::Packed;
     if (packs_nothing()) return;
     const int64_t panels = (v.k + panel_depth - 1) / panel_depth, depth = std::min(v.k, panel_depth);
     columns_kept = std::min(s.block_columns, round_up(view.n, strip));
     if (!direct) s.all_panels = true;
+    if (!direct && view.right) {  // all rows of C's block are kept instead: no panel is packed twice
+      s.all_panels = false;
+      columns_kept = s.block_columns = std::clamp(kept_result_bytes / (view.m * size) / strip * strip, strip, columns_kept);
+    }
     keep_right = !s.all_panels || panels * depth * columns_kept * size <= kept_right_bytes;
     if (s.left == LeftMode::Packed) left_bytes = round_up(std::min(s.block_rows, v.m) * (depth * size + pack_overhang) + pack_overhang, 64);
     if (s.right != RightMode::Rows) right_bytes = round_up(columns_kept * depth * size * (s.all_panels && keep_right ? panels : 1), 64) + 64;
-    if (!direct) c_bytes = std::min(s.block_rows, v.m) * columns_kept * size;
+    if (!direct) c_bytes = round_up((view.right ? v.m : std::min(s.block_rows, v.m)) * columns_kept * size, 64);
+    if (view.left) {
+      left_stride = (depth + 7) / 8 * 8 + 8;  // rows of a power of two would share the sets of a cache
+      left_bytes = round_up((std::min(s.block_rows, v.m) * left_stride + 16) * size, 64);
+      window_bytes = int64_t(patch_bytes(*view.left, std::min(s.block_rows, v.m), depth));
+    }
+    if (view.right) window_bytes = int64_t(patch_bytes(*view.right, depth, columns_kept));
   }
   void run();
-  bool packs_nothing() const { return direct && s.left != LeftMode::Packed && s.right == RightMode::Rows; }
+  bool packs_nothing() const { return direct && !v.left && s.left != LeftMode::Packed && s.right == RightMode::Rows; }
   void list_to(TileCalls* calls) { list = calls; }
 
  private:
@@ -82,9 +96,11 @@ class Driver {
   void strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, TileArgs& g);
   void pack_left(const Block& b, const RowTiles& tiles);
   void pack_right(const Block& b);
+  void pack_right_windows(const Block& b);
+  void store_result(int64_t row, int64_t rows, int64_t column, int64_t columns);
   const char* left_at(int64_t i, int64_t k) const { return v.a + (i * v.a_row + k * v.a_col) * storage_size; }
   const char* right_at(int64_t k, int64_t j) const { return v.b + (k * v.b_row + j * v.b_col) * storage_size; }
-  char* c_at(int64_t i, int64_t j) const { return v.c + (i * v.c_row + j * v.c_col) * storage_size; }
+  char* c_at(int64_t i, int64_t j) const { return v.c + (i * v.c_row + j * v.c_col) * c_size; }
 
   const View& v;
   Schedule s;
@@ -92,17 +108,19 @@ class Driver {
   const int64_t storage_size, lanes, strip;
   const PackStrip pack;
   const bool direct;  // the kernels write C itself
+  const int64_t c_size;
   bool keep_right = true;
   TileCalls* list = nullptr;  // the calls are noted there, and not made
-  int64_t columns_kept = 0, left_bytes = 0, right_bytes = 0, c_bytes = 0;
-  char *left = nullptr, *right = nullptr, *c_block = nullptr;
+  int64_t columns_kept = 0, left_bytes = 0, right_bytes = 0, c_bytes = 0, window_bytes = 0, left_stride = 0;
+  char *left = nullptr, *right = nullptr, *c_block = nullptr, *patch = nullptr;
 };
 
 void Driver::run() {
-  const Scratch scratch(size_t(left_bytes + right_bytes + c_bytes));
+  const Scratch scratch(size_t(left_bytes + right_bytes + c_bytes + window_bytes));
   left = scratch.data();
   right = left + left_bytes;
   c_block = right + right_bytes;
+  patch = c_block + c_bytes;
   for (int64_t column = 0; column < v.n; column += s.block_columns) {
     const int64_t columns = std::min(s.block_columns, v.n - column);
     s.all_panels ? block_by_block(column, columns) : panel_by_panel(column, columns);
@@ -111,14 +129,15 @@ void Driver::run() {
 
 void Driver::panel_by_panel(int64_t column, int64_t columns) {
   for (int64_t k = 0; k < v.k; k += panel_depth) {
-    Block b{0, 0, column, columns, k, std::min(panel_depth, v.k - k), right, true, nullptr, v.c_row * storage_size};
+    Block b{0, 0, column, columns, k, std::min(panel_depth, v.k - k), right, true, nullptr, direct ? v.c_row * c_size : columns_kept * size};
     if (s.right == RightMode::Packed) pack_right(b);
     for (; b.row < v.m; b.row += s.block_rows, b.fresh = false) {
       b.rows = std::min(s.block_rows, v.m - b.row);
-      b.c = c_at(b.row, column);
+      b.c = direct ? c_at(b.row, column) : c_block + b.row * b.c_row;
       block(b);
     }
   }
+  if (!direct) store_result(0, v.m, column, columns);
 }
 
 void Driver::block_by_block(int64_t column, int64_t columns) {
@@ -126,7 +145,7 @@ void Driver::block_by_block(int64_t column, int64_t columns) {
   for (int64_t row = 0; row < v.m; row += s.block_rows) {
     Block b{row, std::min(s.block_rows, v.m - row), column, columns, 0, 0, nullptr, row == 0 || !keep_right, nullptr, 0};
     b.c = direct ? c_at(row, column) : c_block;
-    b.c_row = direct ? v.c_row * storage_size : columns_kept * size;
+    b.c_row = direct ? v.c_row * c_size : columns_kept * size;
     for (int64_t k = 0; k < v.k; k += panel_depth) {
       b.depth_from = k;
       b.depth = std::min(panel_depth, v.k - k);
@@ -134,11 +153,32 @@ void Driver::block_by_block(int64_t column, int64_t columns) {
       if (s.right == RightMode::Packed && b.fresh) pack_right(b);
       block(b);
     }
-    if (!direct) store_block(v.storage, c_at(row, column), v.c_row, v.c_col, c_block, columns_kept, b.rows, columns);
+    if (!direct) store_result(row, b.rows, column, columns);
+  }
+}
+
+void Driver::store_result(int64_t row, int64_t rows, int64_t column, int64_t columns) {
+  if (!v.result) return store_block(v.storage, c_at(row, column), v.c_row, v.c_col, c_block, columns_kept, rows, columns);
+  const Scattered& r = *v.result;
+  int64_t line = (v.first + column) / r.columns, at = (v.first + column) % r.columns;
+  for (int64_t j = 0; j < columns; line++, at = 0) {
+    const int64_t run = std::min(r.columns - at, columns - j);
+    char* const c = v.c + (row * v.c_row + line / r.rows * r.image_step + line % r.rows * r.row_step + at * r.column_step) * storage_size;
+    store_block(v.storage, c, v.c_row, r.column_step, c_block + j * size, columns_kept, rows, run);
+    j += run;
+  }
+}
+
+void Driver::pack_right_windows(const Block& b) {
+  const WindowPanel panel(*v.right, b.depth_from, b.depth, v.first + b.column, b.columns, patch);
+  for (int64_t j = 0; j < b.columns; j += strip) {
+    const int64_t width = std::min(strip, b.columns - j);
+    panel.copy(b.right + j * b.depth * size, (width + lanes - 1) & -lanes, j, width);
   }
 }
 
 void Driver::pack_right(const Block& b) {
+  if (v.right) return pack_right_windows(b);
   const int64_t rows_at_once = v.b_col == 1 ? pack_rows_at_once : b.depth;
   for (int64_t k = 0; k < b.depth; k += rows_at_once)
     for (int64_t j = 0; j < b.columns; j += strip) {
@@ -167,9 +207,10 @@ void Driver::pack_left(const Block& b, const RowTiles& tiles) {
 void Driver::block(const Block& b) {
   const RowTiles tiles(b.rows, s.rows, s.register_bytes == 64);
   if (s.left == LeftMode::Packed) pack_left(b, tiles);
+  if (v.left) WindowPanel(*v.left, v.first + b.row, b.rows, b.depth_from, b.depth, patch).copy(left, left_stride, 0, b.depth);
   TileArgs g{};
   g.k = b.depth;
-  g.a_row = v.a_row * storage_size;
+  g.a_row = v.left ? left_stride * size : v.a_row * storage_size;
   g.a_col = v.a_col * storage_size;
   g.b_row = v.b_row * storage_size;
   g.c_row = b.c_row;
@@ -185,10 +226,10 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, Ti
   char* const packed = s.right == RightMode::Rows ? nullptr : b.right + j * b.depth * size;
   const int64_t tail = width & (lanes - 1);
   const int vectors = int((width + lanes - 1) >> std::countr_zero(uint64_t(lanes)));
-  TileKey key{size == 8, s.register_bytes == 64, 1, vectors, s.left, s.right, b.depth_from > 0, tail != 0, false};
+  TileKey key{size == 8, s.register_bytes == 64, 1, vectors, s.left, s.right, b.depth_from > 0 || v.accumulate, tail != 0, false};
   g.mask = s.register_bytes == 64 ? mask_bits + tail : tail_mask(tail, size);
   g.c = b.c + j * size;
-  g.a = s.left == LeftMode::Packed ? left : left_at(b.row, b.depth_from);
+  g.a = s.left == LeftMode::Packed || v.left ? left : left_at(b.row, b.depth_from);
   g.packed = packed;
   g.next = in_place + strip * size;
   const auto call = [&](RightMode mode, bool prefetch, int64_t count) {

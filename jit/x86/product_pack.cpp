@@ -18,19 +18,6 @@ FRIT_AVX2 void pack_rows(Wide<S>* out, const S* from, int64_t step_k, int64_t de
   }
 }
 
-// A square of the source, `columns` lines along k of `count` elements each, transposed; missing ones are zero.
-template <class S>
-FRIT_INLINE_AVX2 void load_square(Register<Wide<S>> (&r)[lanes<Wide<S>>], const S* from, int64_t step_j, int64_t columns, int64_t count) {
-  constexpr int L = lanes<Wide<S>>;
-  if (columns >= L && count >= L) {
-#pragma GCC unroll 8
-    for (int j = 0; j < L; j++) r[j] = load(from + j * step_j);
-  } else {
-    for (int j = 0; j < L; j++) r[j] = j >= columns ? Register<Wide<S>>{} : count >= L ? load(from + j * step_j) : load_part(from + j * step_j, count);
-  }
-  transpose(r);
-}
-
 // Whole registers a row: squares in any order.
 template <class S>
 FRIT_AVX2 void pack_squares(Wide<S>* out, const S* from, int64_t step_j, int64_t depth, int64_t width, int64_t stride) {
@@ -158,11 +145,27 @@ FRIT_AVX2 void store_columns(T* c, int64_t c_col, const T* from, int64_t from_ro
     }
 }
 
+// As many as fill registers; what stands between them stays.
+FRIT_AVX2 int64_t store_every_second(float* c, const float* from, int64_t count) {
+  const __m256i mask = _mm256_setr_epi32(-1, 0, -1, 0, -1, 0, -1, 0), low = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3), high = _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7);
+  int64_t j = 0;
+  for (; j + 8 <= count; j += 8) {
+    const __m256 x = load(from + j);
+    _mm256_maskstore_ps(c + 2 * j, mask, _mm256_permutevar8x32_ps(x, low));
+    _mm256_maskstore_ps(c + 2 * j + 8, mask, _mm256_permutevar8x32_ps(x, high));
+  }
+  return j;
+}
+
 template <class T>
 void store_wide(T* c, int64_t c_row, int64_t c_col, const T* from, int64_t from_row, int64_t rows, int64_t columns) {
   if (c_row == 1) return store_columns(c, c_col, from, from_row, rows, columns);
-  for (int64_t i = 0; i < rows; i++)
-    for (int64_t j = 0; j < columns; j++) c[i * c_row + j * c_col] = from[i * from_row + j];
+  for (int64_t i = 0; i < rows; i++) {
+    int64_t j = 0;
+    if constexpr (std::is_same_v<T, float>)
+      if (c_col == 2) j = store_every_second(c + i * c_row, from + i * from_row, columns);
+    for (; j < columns; j++) c[i * c_row + j * c_col] = from[i * from_row + j];
+  }
 }
 
 }  // namespace

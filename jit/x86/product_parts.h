@@ -1,6 +1,7 @@
 // The parts of product_x86, from the inside out: generated micro-kernels, packing, the scratch memory of a thread, and
 // the two drivers (matrices; a vector on one side). Only product*.cpp include this.
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include "tracer/product.h"
@@ -64,7 +65,63 @@ class Scratch {
   char* data_;
 };
 
+// ---- operands read through windows -----------------------------------------------------------------------------------------
+// The matrix [channels * elements][places] of a convolution, which is nowhere in memory: element (k, place) is the pixel that element k % elements
+// of the kernel sees in channel k / elements from that place; pixels outside are zero. Places are row-major, image after image.
+struct Windows {
+  Dtype storage;
+  const char* from;
+  int64_t image_step, channel_step, row_step, column_step;  // in elements
+  int64_t rows, columns;                                    // of an image
+  int64_t place_rows, place_columns;                        // of an image
+  int64_t row_stride, column_stride;                        // pixels from a place to the next
+  int64_t elements;
+  const int64_t *element_row, *element_column;              // the pixel that a place at (0, 0) sees
+  int64_t lowest_row, highest_row, lowest_column, highest_column;  // of those
+  bool joined = false;                                      // places go on from image to image
+  int64_t places() const { return place_rows * place_columns; }
+};
+size_t patch_bytes(const Windows& w, int64_t depth, int64_t places);  // that a panel of so many k and places needs at most
+
+// A part of that matrix. Its pixels are copied to a dense patch first: widened, with the zeros around, and with columns that are a stride apart
+// beside each other, so that from then on every place's pixels are a row of the patch at some distance. Pixels that need nothing of that stay
+// where they are.
+class WindowPanel {
+ public:
+  WindowPanel(const Windows& w, int64_t k, int64_t depth, int64_t place, int64_t places, char* patch);
+  // out[i * stride + j] = element (k + i, place + from + j), i < depth, j < width <= 512; may write up to one register past the end.
+  void copy(char* out, int64_t stride, int64_t from, int64_t width) const;
+  // out[r * out_row + j] = the sum by panels of left[r * depth + i] times element (k + i, place + from + j), r < rows <= 4, j < width <= 512, all
+  // in the computing type.
+  void fold(char* out, int64_t out_row, const char* left, int64_t rows, int64_t from, int64_t width) const;
+
+ private:
+  struct Chunk {  // neighbouring places that lie beside each other, a register of them at most
+    int64_t from;
+    int32_t to, count;
+  };
+  int chunks(int64_t from, int64_t width, int lanes, Chunk* out) const;
+  template <class S> void fill(S* patch) const;
+
+  const Windows& w_;
+  const int64_t depth_, place_, channel_, channels_, image_, images_;
+  int64_t place_row_ = 0, row_, row_count_, width_;               // pixels: from row_ on, and from the lowest column on
+  int64_t phases_, phase_width_;                                  // of the patch: columns that are a stride apart
+  int64_t image_step_, channel_step_, row_step_, line_;           // line_: places that lie beside each other
+  const char* data_;
+  bool in_place_;
+  std::array<int64_t, chunk_depth> offset_;                       // of each k
+};
+
+// The weight's gradient of groups of one channel each, at most a register of them from `channel` on: [channels][elements] in the storage type.
+// The gradient is that of the first of them, its strides those of images, channels, rows and columns.
+void channel_gradient(const Windows& w, int64_t channel, int64_t channels, int64_t images, const char* gradient, const int64_t* stride, char* out);
+
 // ---- drivers ------------------------------------------------------------------------------------------------------------------
+// Columns of C that are places of images: `columns` of a row, `rows` of an image; steps in elements.
+struct Scattered {
+  int64_t rows, columns, image_step, row_step, column_step;
+};
 // One product or a part of one, done by one thread; strides in elements of the storage type.
 struct View {
   Dtype storage;
@@ -72,6 +129,12 @@ struct View {
   const char *a, *b;
   char* c;
   int64_t a_row, a_col, b_row, b_col, c_row, c_col;
+  // Of a convolution: B, or A, is read through windows, whose places, or k, begin at `first`.
+  const Windows *left = nullptr, *right = nullptr;
+  int64_t first = 0;
+  bool accumulate = false;                // C += instead of C =
+  bool wide_result = false;               // C has the computing type
+  const struct Scattered* result = nullptr;  // where C's columns lie; null: c_col apart
   int compute_size() const { return storage == Dtype::Float64 ? 8 : 4; }
 };
 

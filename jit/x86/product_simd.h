@@ -103,4 +103,17 @@ FRIT_INLINE_AVX2 void transpose(__m256d (&r)[4]) {
   r[3] = _mm256_permute2f128_pd(t1, t3, 0x31);
 }
 
+// A square of the source, `columns` lines along k of `count` elements each, transposed; missing ones are zero.
+template <class S>
+FRIT_INLINE_AVX2 void load_square(Register<Wide<S>> (&r)[lanes<Wide<S>>], const S* from, int64_t step_j, int64_t columns, int64_t count) {
+  constexpr int L = lanes<Wide<S>>;
+  if (columns >= L && count >= L) {
+#pragma GCC unroll 8
+    for (int j = 0; j < L; j++) r[j] = load(from + j * step_j);
+  } else {
+    for (int j = 0; j < L; j++) r[j] = j >= columns ? Register<Wide<S>>{} : count >= L ? load(from + j * step_j) : load_part(from + j * step_j, count);
+  }
+  transpose(r);
+}
+
 }  // namespace frit::jit::products

@@ -4,6 +4,7 @@
 #include "tests/support/random_program.h"
 #include <algorithm>
 #include <sstream>
+#include "frit/nn/spatial.h"
 
 namespace frit::testing {
 
@@ -227,6 +228,7 @@ class Generator {
   void optimizer();
   void train();
   void product();
+  void windows();
   int view(int of = -1);
   void shape();
   void write(int target = -1);
@@ -472,6 +474,35 @@ void Generator::product() {
   out.push_back(y[y.size() - (flip_b ? 2 : 1)]);
   make(out, name(a) + ".matmul(" + name(b) + (flip_b ? ".transpose(-2, -1))" : ")"), {a, b},
        [=](Machine& m) { return m.slot[size_t(a)].matmul(flip_b ? m.slot[size_t(b)].transpose(-2, -1) : m.slot[size_t(b)]); });
+}
+// Convolution and pooling that keep the extents: stride 1 and padding by half a kernel.
+void Generator::windows() {
+  const int a = slot_where([&](int s) { return (slots_[size_t(s)].dims.size() == 2 || slots_[size_t(s)].dims.size() == 3) && floating(s); });
+  if (a < 0) return;
+  Dims out = slots_[size_t(a)].dims;
+  const int64_t reach = 1 + below(2), kernel = 2 * reach + 1;
+  const std::string k = std::to_string(kernel), p = std::to_string(reach);
+  if (chance(40)) {
+    const bool greatest = chance(70);
+    make(out, std::string(greatest ? "max" : "avg") + "_pool1d(" + name(a) + ", " + k + ", 1, " + p + ")", {a}, [=](Machine& m) {
+      const Tensor& x = m.slot[size_t(a)];
+      return greatest ? max_pool1d(x, kernel, 1, reach) : avg_pool1d(x, kernel, 1, reach);
+    });
+    return;
+  }
+  // The weight is a matrix of channels, the same for each element of the kernel, or a turn of the input's own.
+  const int channels = out[out.size() - 2];
+  int b = slot_where([&](int s) { return slots_[size_t(s)].dims.size() == 2 && slots_[size_t(s)].dims[1] == channels && at(s).dtype() == at(a).dtype(); });
+  bool turned = false;
+  if (b < 0) {
+    if (out.size() != 2) return;
+    b = a, turned = true;
+  }
+  out[out.size() - 2] = slots_[size_t(b)].dims[turned ? 1 : 0];
+  make(out, "conv1d(" + name(a) + ", " + name(b) + (turned ? ".t()" : "") + ".unsqueeze(-1).expand({-1, -1, " + k + "}), {}, 1, " + p + ")", {a, b}, [=](Machine& m) {
+    const Tensor& w = m.slot[size_t(b)];
+    return conv1d(m.slot[size_t(a)], (turned ? w.t() : w).unsqueeze(-1).expand({-1, -1, kernel}), {}, 1, reach);
+  });
 }
 
 // ---- views ------------------------------------------------------------------------------------------------------------------
@@ -872,7 +903,7 @@ TensorProgram Generator::program() {
   const int reads = int(below(4)), writes = int(below(6)), views = int(below(6)), names = chance(30) ? 3 : 0;
   struct Choice { int weight; void (Generator::*f)(); };
   std::vector<Choice> choices = {{14, &Generator::unary}, {18, &Generator::binary}, {4, &Generator::ternary}, {10, &Generator::reduce},
-                                 {6, &Generator::rows}, {2, &Generator::norm}, {names, &Generator::rename}, {4, &Generator::product}, {3 + views, &Generator::shape}, {writes, &Generator::write_view},
+                                 {6, &Generator::rows}, {2, &Generator::norm}, {names, &Generator::rename}, {4, &Generator::product}, {3, &Generator::windows}, {3 + views, &Generator::shape}, {writes, &Generator::write_view},
                                  {3, &Generator::index}, {writes / 2, &Generator::write_index}, {3, &Generator::join}, {4, &Generator::source},
                                  {3, &Generator::convert}, {5, &Generator::drop}, {reads, &Generator::read}};
   // Each program has its own taste: some kinds of statement not at all, some much more often. What needs several of one kind to go

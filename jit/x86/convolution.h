@@ -1,0 +1,13 @@
+// Convolutions on the products' micro-kernels: a panel of the unfolded operand is packed straight from the images, and nothing larger than
+// that is ever made. See tracer/convolution.h for what they compute.
+#pragma once
+#include "tracer/convolution.h"
+
+namespace frit::jit {
+
+// Of floating types. op: Op::convolution (input, weight), convolution_input (gradient, weight), convolution_weight (gradient, input). The weight
+// is contiguous, and in convolution_weight the gradient's rows continue each other. The result is contiguous. Parallel over images, groups and
+// blocks. Throws std::bad_alloc when a packing buffer cannot be had.
+void convolution_x86(tracer::Op op, const tracer::Convolution& c, const tracer::Images& a, const tracer::Images& b, void* result);
+
+}  // namespace frit::jit
