@@ -14,6 +14,7 @@ using namespace tracer;
 const Pass passes[] = {
     {"simplify", simplify, "no op undoes or repeats the one before it"},
     {"merge_equal", merge_equal, "equal ops without arguments of their own are one"},
+    {"reshape_early", reshape_early, "ops of one shape follow each other"},
     {"sink_gathers", sink_gathers, "one index a row is taken of what was read, not of what was computed from it"},
     {"compare_for_scatters", compare_for_scatters, "one index a row is scattered by comparing"},
     {"turn_products", turn_products, "a product that is only wanted turned is made so"},

@@ -85,6 +85,7 @@ class Graph {
   bool repeatable(uint32_t n, uint32_t until) const;
   bool unwritten(uint32_t n, uint32_t after, uint32_t until) const;  // n's memory, between these two
   void number_nodes();  // before asking for that, after the order changed
+  uint32_t position(uint32_t n) const { return position_[n]; }
   bool is_number(uint32_t operand) const { return operand == tracer::scalar_operand; }
   bool same_shape(uint32_t a, uint32_t b) const;
   bool same_size(tracer::SizeId a, tracer::SizeId b) const { return trace_->find(a) == trace_->find(b); }
@@ -133,6 +134,7 @@ void merge_equal(Graph& g);
 void simplify(Graph& g);
 void sink_gathers(Graph& g);
 void compare_for_scatters(Graph& g);
+void reshape_early(Graph& g);
 void turn_products(Graph& g);
 void recompute(Graph& g);
 void drop_dead(Graph& g);

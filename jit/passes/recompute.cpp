@@ -18,8 +18,6 @@ class Recomputing {
  public:
   explicit Recomputing(Graph& g) : g_(g), t_(g.trace()), fusion_(fuse(t_, g.needed, g.roots, g.order(), g.rewrite.checks, g.apart)), group_(g.count(), none), outputs_(g.count()) {
     g.number_nodes();
-    const std::vector<uint32_t>& order = g.order();
-    for (uint32_t i = 0; i < order.size(); ++i) place_.resize(g.count()), place_[order[i]] = i;
     for (uint32_t i = 0; i < fusion_.groups.size(); ++i) {
       for (uint32_t n : fusion_.groups[i].nodes) group_[n] = i;
       for (uint32_t n : fusion_.groups[i].outputs) outputs_[n] = true;
@@ -73,10 +71,10 @@ class Recomputing {
   }
 
   void consider(uint32_t n) {
-    if (!g_.needed[n] || !is_pointwise(n) || g_.written(n) || stays(n) || t_.numel(n) < smallest || n >= group_.size()) return;
+    if (!g_.needed[n] || !is_pointwise(n) || g_.written(n) || stays(n) || t_.numel(n) < smallest) return;
     std::vector<uint32_t> groups;  // that read it from outside
     for (uint32_t r : g_.readers(n)) {
-      if (!g_.needed[r] || r >= group_.size()) continue;
+      if (!g_.needed[r]) continue;
       const uint32_t b = group_[r];
       if (b == none || b == group_[n] || std::find(groups.begin(), groups.end(), b) != groups.end()) continue;
       groups.push_back(b);
@@ -85,7 +83,7 @@ class Recomputing {
     uint32_t until = n;  // the last that would read it
     for (uint32_t b : groups)
       for (uint32_t m : fusion_.groups[b].nodes)
-        if (place_[m] > place_[until]) until = m;
+        if (g_.position(m) > g_.position(until)) until = m;
     if (groups.empty() || !collect(n, n, until, p)) return;
     int64_t before = bytes(n), after = 0;
     for (uint32_t b : groups) {
@@ -123,6 +121,8 @@ class Recomputing {
       g_.apart.resize(g_.count(), no_node);
       g_.apart[at] = op;
       made.push_back({op, at});
+      group_.push_back(b), outputs_.push_back(false);
+      g_.number_nodes();
     }
     const uint32_t copy = copy_of(n);
     for (uint32_t r : fusion_.groups[b].nodes) g_.redirect(r, n, copy);
@@ -132,7 +132,7 @@ class Recomputing {
   uint32_t first_reader(uint32_t n, uint32_t b) const {  // in order
     const std::vector<uint32_t>& readers = g_.readers(n);
     for (uint32_t r : g_.order())
-      if (r < group_.size() && group_[r] == b && std::find(readers.begin(), readers.end(), r) != readers.end()) return r;
+      if (group_[r] == b && std::find(readers.begin(), readers.end(), r) != readers.end()) return r;
     return none;
   }
 
@@ -141,7 +141,6 @@ class Recomputing {
   Fusion fusion_;
   std::vector<uint32_t> group_;                 // by node
   std::vector<bool> outputs_;                   // by node: stored
-  std::vector<uint32_t> place_;                 // by node: in order
   std::vector<std::vector<uint32_t>> inputs_;   // by group
   std::map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> made_;  // by group
 };
