@@ -55,7 +55,7 @@ struct Work {
       for (int k = 0; k < t.input_count(n); ++k) {
         const uint32_t in = t.input(n, k);
         if (in == scalar_operand) continue;
-        if (k < 3 && saved & (In0 << k)) roots[in] = true;
+        if (saved & saved_input(k)) roots[in] = true;
         if (needed[n] || roots[in]) needed[in] = true;
         if (reached[n] && t.nodes[in].result.flags & wants_grad) reached[in] = true;
       }
@@ -250,6 +250,7 @@ ValueRef run_node(Trace& t, uint32_t n, Value* const* inputs, bool pure) {
     case RowKind::product: return run_product(t, n, *inputs[0], *inputs[1]);
     case RowKind::convolution: return run_convolution(t, n, *inputs[0], *inputs[1]);
     case RowKind::pool: return run_pool(t, n, *inputs[0]);
+    case RowKind::companion: return ValueRef::share(companion_of(*inputs[0], node.call.kind));
     case RowKind::cat: return run_cat(t, n, inputs);
     case RowKind::gather: return run_gather(t, n, *inputs[0], *inputs[1]);
     case RowKind::scatter: return run_scatter(t, n, *inputs[0], *inputs[1], *inputs[2], writes);

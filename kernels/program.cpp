@@ -21,9 +21,19 @@ uint8_t union_of_axes(const Program& p, const Instr& i) {
 
 // Axes of the result; for a store those of its lanes.
 uint8_t infer_axes(const Program& p, const Instr& i) {
-  if (i.op == Op::index) return p.axes[i.imm].kind == AxisKind::block ? uint8_t(1u << i.imm) : 0;
+  if (i.op == Op::index) {
+    if (p.axes[i.imm].kind != AxisKind::block && p.axes[i.imm].kind != AxisKind::loop) return 0;
+    const Id extent = p.axes[i.imm].extent;  // lanes whose number changes from turn to turn vary along the loop
+    return uint8_t(1u << i.imm | (extent < p.instrs.size() ? p.instrs[extent].axes : 0));
+  }
   const uint8_t axes = union_of_axes(p, i);
-  return i.op == Op::reduce ? uint8_t(axes & ~(1u << i.imm)) : axes;
+  switch (i.op) {
+    case Op::reduce:
+    case Op::dot: return uint8_t(axes & ~(1u << i.imm));
+    case Op::carry: return uint8_t(axes | 1u << (i.imm & 7) | i.imm >> 8);
+    case Op::last: return uint8_t(axes & ~(1u << (p.instrs[i.in[0]].imm & 7)));
+    default: return axes;
+  }
 }
 
 // A scalar primitive's result is part of the instruction (convert); everything else follows from operands and params.
@@ -36,6 +46,10 @@ Dtype infer_dtype(const Program& p, const Instr& i) {
     case Op::scalar: return i.dtype;
     case Op::load: return compute_dtype(p.instrs[i.in[0]].dtype);
     case Op::store: return p.instrs[i.in[2]].dtype;
+    case Op::next: return p.instrs[i.in[1]].dtype;
+    case Op::dot:
+    case Op::carry:
+    case Op::last: return p.instrs[i.in[0]].dtype;
     case Op::reduce:
       return i.kind == Reduce::argmax || i.kind == Reduce::argmin ? Dtype::Int64 : p.instrs[i.in[0]].dtype;
   }
@@ -81,7 +95,7 @@ Value ProgramBuilder::push(Instr i) {
   const Id id = Id(program_.instrs.size());
   if (i.op == Op::store) {
     loads_from_ = id + size_t(1);
-  } else {
+  } else if (i.op != Op::carry && i.op != Op::next) {  // two carries that begin alike are two
     const uint64_t h = hash_of(i);
     const auto [first, last] = known_.equal_range(h);
     for (auto it = first; it != last; ++it)
@@ -215,6 +229,40 @@ Value ProgramBuilder::reduce(Reduce kind, Value v, int axis, Value mask, Order o
   return push(i);
 }
 
+Value ProgramBuilder::dot(Value a, Value b, int axis, Value to) {
+  Instr i;
+  i.op = Op::dot;
+  i.in[0] = a.id, i.in[1] = b.id, i.in[2] = to.id;
+  i.imm = uint64_t(axis);
+  return push(i);
+}
+
+Value ProgramBuilder::carry(int loop, Value first, std::initializer_list<int> along) {
+  if (!belongs(first)) throw std::logic_error("block program " + program_.name + ": carry needs a value");
+  Instr i;
+  i.op = Op::carry;
+  i.in[0] = first.id;
+  uint64_t axes = program_.instrs[first.id].axes;
+  for (int a : along) axes |= uint64_t(1) << a;
+  i.imm = uint64_t(loop) | axes << 8;
+  return push(i);
+}
+
+void ProgramBuilder::next(Value carry, Value value) {
+  Instr i;
+  i.op = Op::next;
+  i.in[0] = carry.id, i.in[1] = value.id;
+  push(i);
+}
+
+Value ProgramBuilder::last(Value carry) {
+  if (!belongs(carry) || program_.instrs[carry.id].op != Op::carry) throw std::logic_error("block program " + program_.name + ": last needs a carry");
+  Instr i;
+  i.op = Op::last;
+  i.in[0] = carry.id;
+  return push(i);
+}
+
 Dtype ProgramBuilder::memory_dtype(Value pointer) const {
   return program_.params.at(program_.instrs.at(pointer.id).imm).dtype;
 }
@@ -228,7 +276,7 @@ Program ProgramBuilder::finish() {
   for (const Axis& a : p.axes)
     if (a.extent < needed.size()) needed[a.extent] = true;
   for (size_t n = p.instrs.size(); n-- > 0;) {
-    needed[n] = needed[n] || p.instrs[n].op == Op::store;
+    needed[n] = needed[n] || p.instrs[n].op == Op::store || p.instrs[n].op == Op::next;
     if (!needed[n]) continue;
     for (Id in : p.instrs[n].in)
       if (in != no_value) needed[in] = true;
@@ -288,25 +336,34 @@ class Verifier {
     require(p_.axes.size() <= 8, "more than 8 axes");
     for (size_t a = 0; a < p_.axes.size(); ++a) {
       require(p_.axes[a].extent < p_.instrs.size(), "an extent is not a value");
-      require(a == 0 || p_.axes[a].kind == AxisKind::block || p_.axes[a - 1].kind != AxisKind::block,
-              "grid and sequential axes come before block axes");
+      require(a == 0 || inner(a) || !inner(a - 1), "grid and sequential axes come before block axes");
     }
     in_instr_ = true;
   }
 
-  // An extent is known before the launch: it comes from arguments and constants alone.
+  bool inner(size_t axis) const { return p_.axes[axis].kind == AxisKind::block || p_.axes[axis].kind == AxisKind::loop; }
+
+  // An extent comes from arguments and constants, inside of an instance also from indices of the grid and of loops before it.
   void check_extents() {
-    std::vector<bool> early(p_.instrs.size());
-    for (size_t n = 0; n < p_.instrs.size(); ++n) {
-      const Instr& i = p_.instrs[n];
-      early[n] = i.op == Op::integer || i.op == Op::number || i.op == Op::scalar;
-      for (Id in : i.in)
-        if (in != no_value && !early[in]) early[n] = false;
+    for (size_t a = 0; a < p_.axes.size(); ++a) {
+      const Axis& axis = p_.axes[a];
+      std::vector<bool> early(p_.instrs.size());
+      for (size_t n = 0; n < p_.instrs.size(); ++n) {
+        const Instr& i = p_.instrs[n];
+        const bool index = i.op == Op::index && inner(a) && i.imm < a && p_.axes[i.imm].kind != AxisKind::block;
+        early[n] = i.op == Op::integer || i.op == Op::number || i.op == Op::scalar || index;
+        for (Id in : i.in)
+          if (in != no_value && !early[in]) early[n] = false;
+      }
+      require(p_.instrs[axis.extent].dtype == Dtype::Int64 && !(p_.instrs[axis.extent].axes & blocks()), "an extent is a uniform Int64");
+      require(early[axis.extent], "an extent depends on more than arguments");
     }
-    for (const Axis& a : p_.axes) {
-      require(p_.instrs[a.extent].dtype == Dtype::Int64 && p_.instrs[a.extent].axes == 0, "an extent is a uniform Int64");
-      require(early[a.extent], "an extent depends on more than arguments");
-    }
+  }
+  uint8_t blocks() const {
+    uint8_t bits = 0;
+    for (size_t a = 0; a < p_.axes.size(); ++a)
+      if (p_.axes[a].kind == AxisKind::block) bits = uint8_t(bits | 1u << a);
+    return bits;
   }
 
   const Instr& operand(const Instr& i, int k) const { return p_.instrs[i.in[k]]; }
@@ -323,6 +380,7 @@ class Verifier {
       require(i.in[k] < at_, "an operand is not an earlier value");
       require((operand(i, k).op == Op::pointer) == (k < pointers), "pointers are the first operand of load and store, and nothing else");
       require(operand(i, k).op != Op::store, "a store has no value");
+      require(operand(i, k).op != Op::next, "a next has no value");
     }
   }
 
@@ -348,6 +406,14 @@ class Verifier {
       case Op::load: check_load(i); break;
       case Op::store: check_store(i); break;
       case Op::reduce: check_reduce(i); break;
+      case Op::dot: check_dot(i); break;
+      case Op::carry: check_carry(i); break;
+      case Op::next: check_next(i); break;
+      case Op::last:
+        check_operands(i, 1, 1, 0);
+        require(operand(i, 0).op == Op::carry, "last takes a carry");
+        check_finished(operand(i, 0).imm & 7);
+        break;
     }
     require(i.op == Op::pointer || !is_half(i.dtype), "a half format is not a compute type");
     require(i.dtype == infer_dtype(p_, i), "the dtype is not what follows from the operands");
@@ -382,6 +448,38 @@ class Verifier {
     else require(d != Dtype::Bool, "only any and all take Bool");
     require(!i.fused || (i.kind == Reduce::sum && operand(i, 0).op == Op::scalar && operand(i, 0).prim == Prim::mul &&
                          is_floating(d)), "only a float sum of a product is fused");
+  }
+
+  void check_dot(const Instr& i) const {
+    check_operands(i, 2, 3, 0);
+    require(is_floating(i.dtype) && type(i, 1) == i.dtype && (i.in[2] == no_value || type(i, 2) == i.dtype), "dot takes floats of one type");
+    require(i.imm < p_.axes.size() && p_.axes[i.imm].kind == AxisKind::block, "a contracted axis is a block axis");
+    require((operand(i, 0).axes & operand(i, 1).axes) >> i.imm & 1, "both of dot's values vary along the contracted axis");
+    require(i.in[2] == no_value || !(operand(i, 2).axes >> i.imm & 1), "what dot adds to does not vary along the contracted axis");
+  }
+
+  void check_carry(const Instr& i) const {
+    check_operands(i, 1, 1, 0);
+    const uint64_t loop = i.imm & 0xff;
+    require(loop < p_.axes.size() && p_.axes[loop].kind == AxisKind::loop, "a carry belongs to a loop");
+    require(!(operand(i, 0).axes >> loop & 1), "a carry begins with what does not vary along its loop");
+    require(i.imm >> 8 == uint64_t(i.axes & ~(1u << loop)), "a carry names the axes along which it varies");
+    for (size_t a = 0; a < p_.axes.size(); ++a)
+      require(!(i.axes >> a & 1) || a == loop || !(p_.instrs[p_.axes[a].extent].axes >> loop & 1), "a carry has as many lanes in each turn");
+    size_t nexts = 0;
+    for (const Instr& n : p_.instrs) nexts += n.op == Op::next && n.in[0] == at_;
+    require(nexts == 1, "a carry has one next");
+  }
+
+  void check_next(const Instr& i) const {
+    check_operands(i, 2, 2, 0);
+    require(operand(i, 0).op == Op::carry, "next takes a carry");
+    require(operand(i, 0).dtype == type(i, 1), "a carry's next value has its type");
+    require(!(operand(i, 1).axes & ~operand(i, 0).axes), "a carry's next value varies along its axes alone");
+  }
+
+  void check_finished(uint64_t loop) const {
+    for (size_t n = at_; n < p_.instrs.size(); ++n) require(!(p_.instrs[n].axes >> loop & 1), "last comes after all that varies along its loop");
   }
 
   void check_scalar(const Instr& i) const {
@@ -440,13 +538,56 @@ class Verifier {
 
 void verify(const Program& p) { Verifier(p).run(); }
 
-std::vector<int64_t> extents(const Program& p, const Slot* args) {
+std::vector<uint8_t> loop_nest(const Program& p) {
+  std::vector<uint8_t> nest(p.axes.size());
+  uint8_t loops = 0;
+  for (size_t a = 0; a < p.axes.size(); ++a)
+    if (p.axes[a].kind == AxisKind::loop) loops = uint8_t(loops | 1u << a), nest[a] = uint8_t(1u << a);
+  const auto join = [&](uint8_t axes) {
+    const uint8_t bits = axes & loops;
+    for (size_t a = 0; a < nest.size(); ++a)
+      if (bits >> a & 1) nest[a] = uint8_t(nest[a] | (bits & ((2u << a) - 1)));
+  };
+  for (const Instr& i : p.instrs) join(i.axes);
+  for (size_t a = 0; a < nest.size(); ++a)
+    if (nest[a]) join(uint8_t(p.instrs[p.axes[a].extent].axes | 1u << a));
+  for (size_t a = 0; a < nest.size(); ++a)
+    for (size_t b = 0; b < a; ++b)
+      if (nest[a] >> b & 1) nest[a] = uint8_t(nest[a] | nest[b]);
+  return nest;
+}
+
+uint8_t loops_of(const Program& p, const std::vector<uint8_t>& nest, const Instr& i) {
+  uint8_t bits = 0;
+  for (size_t a = 0; a < p.axes.size(); ++a)
+    if (i.axes >> a & 1) bits = uint8_t(bits | nest[a]);
+  return bits;
+}
+
+bool has_tiles(const Program& p) {
+  for (const Axis& a : p.axes) {
+    if (a.kind == AxisKind::loop) return true;
+    std::vector<Id> reached{a.extent};
+    while (!reached.empty()) {
+      const Instr& i = p.instrs[reached.back()];
+      reached.pop_back();
+      if (i.op == Op::index) return true;
+      for (Id in : i.in)
+        if (in != no_value) reached.push_back(in);
+    }
+  }
+  return std::any_of(p.instrs.begin(), p.instrs.end(), [](const Instr& i) { return i.op == Op::dot; });
+}
+
+std::vector<int64_t> extents(const Program& p, const Slot* args, const int64_t* indices) {
   std::vector<bool> needed(p.instrs.size(), false);
   for (const Axis& a : p.axes) needed[a.extent] = true;
   for (size_t n = p.instrs.size(); n-- > 0;)
     for (Id in : p.instrs[n].in)
       if (needed[n] && in != no_value) needed[in] = true;
-  // What an extent needs is arguments and scalar primitives: a scalar function of the arguments.
+  // What an extent needs is arguments, indices and scalar primitives: a scalar function of the arguments and, after them, the indices.
+  std::vector<Slot> params(args, args + p.params.size());
+  for (size_t a = 0; a < p.axes.size(); ++a) params.push_back(indices ? Slot(indices[a]) : 0);
   scalar::Function f;
   std::vector<uint16_t> place(p.instrs.size());
   for (size_t n = 0; n < p.instrs.size(); ++n) {
@@ -454,6 +595,7 @@ std::vector<int64_t> extents(const Program& p, const Slot* args) {
     if (!needed[n]) continue;
     scalar::Node node{i.prim, i.dtype, {}, i.imm};
     if (i.op != Op::scalar) node.prim = Prim::param;
+    if (i.op == Op::index) node.imm += p.params.size();
     for (int k = 0; k < 3; ++k)
       if (i.in[k] != no_value) node.in[k] = place[i.in[k]];
     place[n] = uint16_t(f.nodes.size());
@@ -461,7 +603,7 @@ std::vector<int64_t> extents(const Program& p, const Slot* args) {
   }
   for (const Axis& a : p.axes) f.results.push_back(place[a.extent]);
   std::vector<uint64_t> results(p.axes.size()), scratch;
-  scalar::evaluate(f, nullptr, args, results.data(), scratch);
+  scalar::evaluate(f, nullptr, params.data(), results.data(), scratch);
   return {results.begin(), results.end()};
 }
 

@@ -2,16 +2,24 @@
 // them. One *program instance* handles one point of the grid axes and a whole block of the block axes.
 //
 // Axes      grid: independent instances, any order, any thread · sequential: like grid, but instances that differ in it
-//           run in ascending order (scatter) · block: the lanes of one instance. An axis's extent is a uniform Int64
-//           value of the program (an argument, or computed from arguments), so nothing is padded and no extent is baked.
-// Values    SSA, in dependency order. A value varies along a set of block axes (its `axes` bits); one with no bits is
-//           uniform. A lane outside its axis's extent does not exist: tails need no mask in the program.
+//           run in ascending order (scatter) · block: the lanes of one instance · loop: gone through in ascending order
+//           within an instance. An axis's extent is a uniform Int64 value of the program (an argument, or computed from
+//           arguments; of block and loop axes also from the indices of grid axes and of loops before it), so nothing is
+//           padded and no extent is baked.
+// Values    SSA, in dependency order. A value varies along a set of block and loop axes (its `axes` bits); one with no bits
+//           is uniform. A lane outside its axis's extent does not exist: tails need no mask in the program.
+// Loops     What varies along a loop is computed anew in each turn, in the order of the program; the rest before the loop
+//           (`last`: after it). Of two loops along which one value varies the lower axis is the outer one, and what varies
+//           along the inner one alone is computed inside both. A `carry` is its first operand in the first turn, and what
+//           its `next` said in the turn before after that; `last` is what it would be in the next turn.
 // Memory    load/store take a pointer parameter and an element offset (Int64; any bytes alignment of the element size).
 // Order     reduce follows DESIGN section 4 on the CPU: the reduced axis is cut in chunks of 1024; within a chunk lane =
 //           index mod 8, each lane starts from the identity and takes its elements in ascending order; lanes combine as
 //           ((l0+l4)+(l2+l6)) + ((l1+l5)+(l3+l7)); chunk results combine pairwise, splitting at the largest power of two
 //           below the count. With order = pairwise there are no lanes and chunks: elements combine pairwise by position.
-//           (A sum of a product marked `fused` keeps its lanes as fma chains.) Other device kinds have constants of
+//           (A sum of a product marked `fused` keeps its lanes as fma chains.) dot follows the section's products: its axis
+//           in panels of 256, each one fma chain in ascending order from +0, added in order, to the third operand if there
+//           is one. Other device kinds have constants of
 //           their own; no schedule, stride or thread count changes the result.
 #pragma once
 #include <cstdint>
@@ -24,7 +32,7 @@ namespace frit::kernels {
 
 using scalar::Prim;
 
-enum class AxisKind : uint8_t { grid, sequential, block };
+enum class AxisKind : uint8_t { grid, sequential, block, loop };
 enum class Op : uint8_t {
   pointer,  // imm: parameter number; dtype: of the elements
   integer,  // imm: parameter number; Int64 argument
@@ -34,6 +42,10 @@ enum class Op : uint8_t {
   load,     // in: pointer, offset[, mask, other]: other (default 0) where the mask is false, and nothing is read there
   store,    // in: pointer, offset, value[, mask]; converts nothing: the value has the pointer's compute type
   reduce,   // in: value[, mask]; imm: the one reduced block axis; kind, order; masked lanes do not take part
+  dot,      // in: two values[, a third, added to]; imm: the block axis of both that is contracted
+  carry,    // in: the value of the first turn; imm: the loop | the block axes along which it varies << 8
+  next,     // in: a carry, and its value in the next turn; one for each carry
+  last,     // in: a carry, after all that varies along its loop
 };
 // Half formats: a load gives Float32, a store rounds from Float32. argmax/argmin give the Int64 index along the axis: the
 // first NaN wins, else the lowest index of the extreme value. max/min propagate NaN (scalar_math.h's maximum/minimum).
@@ -48,7 +60,7 @@ struct Instr {
   Op op = Op::scalar;
   Prim prim = Prim::constant;
   Dtype dtype = Dtype::Float32;  // of the result (compute type; for store: of the value)
-  uint8_t axes = 0;              // block axes along which the value varies (bit = axis number)
+  uint8_t axes = 0;              // block and loop axes along which the value varies (bit = axis number)
   Reduce kind = Reduce::sum;
   Order order = Order::lanes;
   bool fused = false;            // reduce sum over a mul: acc = fma(a, b, acc)
@@ -70,7 +82,7 @@ struct Axis {
   bool operator==(const Axis&) const = default;
 };
 
-// At most 8 axes. Grid axes come first, slowest first.
+// At most 8 axes. Grid axes come first, slowest first; block and loop axes in any order.
 struct Program {
   std::string name;  // a C identifier; shown in perf, statistics and CUDA source
   std::vector<Param> params;
@@ -107,6 +119,10 @@ class ProgramBuilder {
   Value load(Value pointer, Value offset, Value mask = {}, Value other = {});
   void store(Value pointer, Value offset, Value value, Value mask = {});
   Value reduce(Reduce kind, Value v, int axis, Value mask = {}, Order order = Order::lanes, bool fused = false);
+  Value dot(Value a, Value b, int axis, Value to = {});
+  Value carry(int loop, Value first, std::initializer_list<int> along = {});  // varies along `first`'s axes and these
+  void next(Value carry, Value value);
+  Value last(Value carry);
   Dtype dtype(Value v) const { return program_.instrs[v.id].dtype; }
   Dtype memory_dtype(Value pointer) const;
   Program finish();  // drops what no store or extent needs, verifies, and leaves the builder empty
@@ -123,7 +139,13 @@ class ProgramBuilder {
 // number in its compute type (zero-extended).
 using Slot = uint64_t;
 
-// The extents of a verified program's axes under these arguments.
-std::vector<int64_t> extents(const Program& p, const Slot* args);
+// The extents of a verified program's axes under these arguments. indices: by axis, of grid axes and loops, on which extents may
+// depend; null: all 0.
+std::vector<int64_t> extents(const Program& p, const Slot* args, const int64_t* indices = nullptr);
+// By axis that is a loop: the loops around it (bits), and itself. What varies along the bit's loop runs inside of all of them.
+std::vector<uint8_t> loop_nest(const Program& p);
+// The loops in which an instruction runs (bits).
+uint8_t loops_of(const Program& p, const std::vector<uint8_t>& nest, const Instr& i);
+bool has_tiles(const Program& p);  // loops, dots, or extents that depend on indices: what one loop nest a store cannot run
 
 }  // namespace frit::kernels

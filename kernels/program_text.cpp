@@ -14,7 +14,8 @@
 //   %7 = store %1 %4 %6 : f32 {0}
 //
 // After the colon stand the result's dtype and, in braces, the block axes it varies along. `mask=%n` and `other=%n` name
-// the optional operands of load, store and reduce; `reduce sum %5 axis=0 [mask=%n] [pairwise] [fused]`; a select whose
+// the optional operands of load, store and reduce; `reduce sum %5 axis=0 [mask=%n] [pairwise] [fused]`; `dot %5 %6 axis=1
+// [to=%7]`, `carry %5 axis=3`, `next %8 %9`, `last %8`; a select whose
 // first value is rarely chosen ends in `rare`; constants are decimal where that gives back the same bits, else 0x and the
 // bits. '#' starts a comment. Parsing accepts any program that can be written so; verify() is a step of its own.
 // Program::text prints, TextReader parses.
@@ -30,9 +31,9 @@
 namespace frit::kernels {
 namespace {
 
-const char* const op_names[] = {"pointer", "integer", "number", "scalar", "index", "load", "store", "reduce"};
+const char* const op_names[] = {"pointer", "integer", "number", "scalar", "index", "load", "store", "reduce", "dot", "carry", "next", "last"};
 const char* const reduce_names[] = {"sum", "prod", "max", "min", "argmax", "argmin", "any", "all"};
-const char* const axis_names[] = {"grid", "sequential", "block"};
+const char* const axis_names[] = {"grid", "sequential", "block", "loop"};
 const char* const param_names[] = {"pointer", "integer", "number"};
 
 // ---- constants ----------------------------------------------------------------------------------------------------
@@ -140,6 +141,13 @@ std::string instr_text(const Instr& i) {
       if (i.order == Order::pairwise) out += " pairwise";
       if (i.fused) out += " fused";
       break;
+    case Op::dot:
+      out += " " + operand(i.in[0]) + " " + operand(i.in[1]) + " axis=" + std::to_string(i.imm);
+      print_optional(out, "to", i.in[2]);
+      break;
+    case Op::carry: out += " " + operand(i.in[0]) + " axis=" + std::to_string(i.imm & 0xff); break;
+    case Op::next: out += " " + operand(i.in[0]) + " " + operand(i.in[1]); break;
+    case Op::last: out += " " + operand(i.in[0]); break;
   }
   out += std::string(" : ") + dtype_short_name(i.dtype);
   if (i.axes) {
@@ -288,20 +296,38 @@ class TextReader {
         i.in[3] = optional("mask");
         break;
       case Op::reduce: read_reduce(i); break;
+      case Op::dot:
+        for (int k = 0; k < 2; ++k) i.in[k] = value(next("operand"));
+        i.imm = axis_number(no_value);
+        i.in[2] = optional("to");
+        break;
+      case Op::carry:
+        i.in[0] = value(next("operand"));
+        i.imm = axis_number(7);
+        break;
+      case Op::next:
+        for (int k = 0; k < 2; ++k) i.in[k] = value(next("operand"));
+        break;
+      case Op::last: i.in[0] = value(next("operand")); break;
     }
     if (!accept(":")) fail("expected :");
     i.dtype = dtype();
     if (more()) i.axes = axes(next("axes"));
+    if (i.op == Op::carry) i.imm |= uint64_t(i.axes & ~(1u << i.imm)) << 8;
     if (!constant.empty()) i.imm = constant_bits(constant, i.dtype);
     return i;
+  }
+
+  uint64_t axis_number(uint64_t most) {
+    std::string axis;
+    if (!accept_named("axis", axis)) fail("expected axis=");
+    return natural(axis, most);
   }
 
   void read_reduce(Instr& i) {
     i.kind = Reduce(one_of(reduce_names, "kind of reduce"));
     i.in[0] = value(next("operand"));
-    std::string axis;
-    if (!accept_named("axis", axis)) fail("expected axis=");
-    i.imm = natural(axis, no_value);
+    i.imm = axis_number(no_value);
     i.in[1] = optional("mask");
     if (accept("pairwise")) i.order = Order::pairwise;
     i.fused = accept("fused");

@@ -17,6 +17,8 @@ AttrForm attr_form(Op op) {
     case Op::undiagonal: return AttrForm::pair;
     case Op::copy: return AttrForm::contiguous;
     case Op::flip: return AttrForm::mask;
+    case Op::attention:
+    case Op::attention_gradient: return AttrForm::attention;
     case Op::slice:
     case Op::select:
     case Op::cat:
@@ -68,6 +70,8 @@ size_t argument_count(const Trace& t, uint32_t n) {
     case Op::convolution_weight: return 1 + 5 * (std::max<size_t>(rank, 2) - 2);
     case Op::pool_max:
     case Op::pool_argmax: return 5 * (std::max<size_t>(rank, 2) - 2);
+    case Op::attention:
+    case Op::attention_gradient: return 4;
     case Op::select: return 1;
     case Op::diagonal: return 2;
     case Op::as_strided: return 2 + 2 * rank + (c.in[0] < n ? size_t(t.rank_of(c.in[0])) : 0);

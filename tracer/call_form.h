@@ -14,7 +14,8 @@ enum class AttrForm : uint8_t {
   pair,         // two axes, 4 bits each
   permutation,  // 4 bits an axis
   groups,       // of the result's axes (bits 0..31) and the input's (32..63), 4 bits each
-  contiguous    // 0 or 1
+  contiguous,   // 0 or 1
+  attention     // bits of AttentionForm (attention.h)
 };
 AttrForm attr_form(Op op);
 

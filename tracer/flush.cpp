@@ -85,7 +85,7 @@ void keep_saved(Trace& t, std::vector<bool>& reached) {
       const uint32_t in = t.input(n, k);
       if (in == scalar_operand) continue;
       if (t.nodes[in].result.flags & wants_grad) reached[in] = true;
-      if (k < 3 && what & (In0 << k)) saved[in] = true;
+      if (what & saved_input(k)) saved[in] = true;
     }
     if (what & Out) saved[n] = true;
   }

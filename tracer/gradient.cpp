@@ -304,8 +304,8 @@ const Var& RuleContext::input(int k) {
   return made_[k];
 }
 const Var& RuleContext::output() {
-  if (!made_[3].defined()) made_[3] = handle_of(trace_, node_, op(), node_);
-  return made_[3];
+  if (!made_[4].defined()) made_[4] = handle_of(trace_, node_, op(), node_);
+  return made_[4];
 }
 Number RuleContext::number(int k) const {
   int slot = 0;

@@ -31,7 +31,7 @@ class RuleContext {
   Trace& trace_;
   uint32_t node_;
   Call call_;  // a copy: emitting may move the trace's nodes
-  Var made_[4];
+  Var made_[5];  // the inputs, and at 4 the output
 };
 // A handle of a node's value with its past, for the derivative of node `by` (of the row `reader`); throws when it was overwritten.
 Var handle_of(Trace& t, uint32_t n, Op reader, uint32_t by = no_node);

@@ -37,6 +37,10 @@ Var take_strided(const StridedView& s, const Var& base);                      //
 Var put_strided(const StridedView& s, const Var& base, const Var& content);   // the base after the view was written
 Var strided_gradient(const StridedView& s, const Var& g);                     // of the base; where elements overlap it is summed
 
+// ---- attention (gradient_attention.cpp) --------------------------------------------------------------------------------------
+std::vector<Var> attention_vjp(RuleContext& c, const Var& g);
+Var attention_jvp(RuleContext& c, const std::vector<Var>& tangents);
+
 // ---- products along an axis, right with zeros at every order ------------------------------------------------------------------
 Var cumprod_vjp(const Var& x, const Var& g, int axis);
 Var cumprod_jvp(const Var& x, const Var& tangent, int axis);

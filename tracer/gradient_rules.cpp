@@ -217,6 +217,7 @@ std::vector<Var> vjp_rule(RuleContext& c, const Var& g) {
       return given;
     }
     case Op::pool_max: return {pool_vjp(c, g)};
+    case Op::attention: return attention_vjp(c, g);
     case Op::cat: {
       std::vector<Var> given(c.input_count());
       int64_t at = 0;
@@ -293,6 +294,7 @@ Var jvp_rule(RuleContext& c, const std::vector<Var>& tangents) {
       return total;
     }
     case Op::pool_max: return pool_jvp(c, t);
+    case Op::attention: return attention_jvp(c, tangents);
     case Op::cat: {
       std::vector<Var> parts;
       for (int k = 0; k < c.input_count(); ++k) parts.push_back(tangents[k].defined() ? tangents[k] : full(c.input_sizes(k), 0, c.input_dtype(k)));

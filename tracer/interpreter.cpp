@@ -172,6 +172,11 @@ void move(const Value& to, const Layout& to_layout, const Value& from, const Lay
 
 }  // namespace interpreter
 
+Value* companion_of(const Value& v, int which) {
+  if (!v.companion[which]) throw InternalError("companion: nothing was made beside the value");
+  return v.companion[which];
+}
+
 ValueRef interpret(const Trace& t, uint32_t n, Value* const* inputs) {
   const Result& r = t.nodes[n].result;
   int64_t extents[max_rank];
@@ -190,6 +195,8 @@ ValueRef interpret(const Trace& t, uint32_t n, Value* const* inputs) {
     case RowKind::product: interpreter::product(e); break;
     case RowKind::convolution: interpreter::convolution(e); break;
     case RowKind::pool: interpreter::pool(e); break;
+    case RowKind::attention: op == Op::attention ? interpreter::attention(e) : interpreter::attention_gradient(e); break;
+    case RowKind::companion: return ValueRef::share(companion_of(*inputs[0], e.call().kind));
     case RowKind::cat: interpreter::cat(e); break;
     case RowKind::gather: interpreter::gather(e); break;
     case RowKind::scatter: interpreter::scatter(e); break;

@@ -29,6 +29,8 @@ void convolution(const Evaluation& e);  // interpreter_windows.cpp
 void pool(const Evaluation& e);
 void scan(const Evaluation& e);     // interpreter_lines.cpp
 void library(const Evaluation& e);
+void attention(const Evaluation& e);           // interpreter_attention.cpp
+void attention_gradient(const Evaluation& e);  // gives the value its companions
 void gather(const Evaluation& e);
 void scatter(const Evaluation& e);
 

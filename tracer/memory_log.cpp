@@ -182,7 +182,7 @@ void UseScope::begin(const Trace& t) {
     for (int k = 0; k < t.input_count(n); ++k) {
       const uint32_t in = t.input(n, k);
       if (in == scalar_operand) continue;
-      if (k < 3 && saved & (In0 << k)) raise(in, MemoryUse::saved);
+      if (saved & saved_input(k)) raise(in, MemoryUse::saved);
       if (reached[n] && t.nodes[in].result.flags & wants_grad) reached[in] = true;
     }
   }

@@ -24,7 +24,8 @@ enum class Op : uint16_t {
 
 enum Mode : uint8_t { grad_mode = 1, in_place = 2, new_leaf = 4 /* a gradient leaf written under no_grad */, custom_gradient = 8 /* see custom.h */ };
 enum ResultFlag : uint8_t { wants_grad = 1 };
-enum Saved : uint8_t { In0 = 1, In1 = 2, In2 = 4, Out = 8 };
+enum Saved : uint8_t { In0 = 1, In1 = 2, In2 = 4, Out = 8, In3 = 16 };
+constexpr uint8_t saved_input(int k) { return k < 3 ? uint8_t(In0 << k) : k == 3 ? In3 : 0; }
 enum class Category : uint8_t { boolean, integer, floating };  // of a number, for promotion
 
 struct alignas(32) Call {

@@ -6,14 +6,14 @@
 
 namespace frit::tracer {
 
-enum class RowKind : uint8_t { pointwise, source, view, alias, copy, reduce, product, convolution, pool, cat, gather, scatter, unslice, flip, scan, library };
+enum class RowKind : uint8_t { pointwise, source, view, alias, copy, reduce, product, convolution, pool, cat, gather, scatter, unslice, flip, scan, library, attention, companion };
 enum class TypeRule : uint8_t {
   // pointwise: inputs promote to one compute type
   arithmetic, numeric /* no Bool */, counted /* Bool as Int64 */, floating /* integers compute in Float32 */, rounding /* integers pass through */, compare /* Bool
   result */, bits /* integers and Bool */, shifts /* integers */, choice /* first operand Bool, the others promote */,
   assign /* the first operand's type */,
   // structural
-  leaf, kind, first, same, list, sum /* integers and Bool to Int64 */, index /* Int64 */, truth /* Bool */
+  leaf, kind, first, same, list, leading /* the first of a list */, sum /* integers and Bool to Int64 */, index /* Int64 */, truth /* Bool */
 };
 
 // The operands of a derivative: t (gradient or tangent), the inputs, the result.

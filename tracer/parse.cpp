@@ -289,6 +289,7 @@ void Parser::complete(Scanner& s, Line& l) {
     case AttrForm::source: c.attr = uint64_t(r.rank) | l.category << 8; break;
     case AttrForm::rank: c.attr = r.rank; break;
     case AttrForm::none:
+    case AttrForm::attention:
     case AttrForm::contiguous: break;
     default:
       if (!l.attr) s.fail("the axes of " + std::string(op_name(c.op)));

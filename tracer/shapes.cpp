@@ -299,6 +299,48 @@ struct Rule {
       out.size[2 + i] = following(a.size[2 + i], count);
     }
   }
+  // in: query, key, value and a mask at `mask`.
+  void attention_operands(int mask) const {
+    const auto part = [&](int k) -> const Result& { return t.nodes[t.lists[call.in[0] + k]].result; };
+    const int count = int(call.in[1]);
+    if (count != mask && count != mask + 1) fail("query, key, value and perhaps a mask are needed", "Pass these.");
+    const Result &q = part(0), &k = part(1), &v = part(2);
+    const bool grouped = call.attr & 4;
+    if (!is_floating(q.dtype) || q.dtype != k.dtype || q.dtype != v.dtype) fail<DtypeError>("query, key and value need one floating type", "Convert them with to().");
+    if (q.rank < (grouped ? 3 : 2) || k.rank != q.rank || v.rank != q.rank) fail("query, key and value need as many axes, [..., length, dimension]", "Expand them.");
+    for (int i = 0; i < q.rank - 2; ++i) {
+      const bool heads = grouped && i == q.rank - 3;
+      const SizeId shared = require_equal(k.size[i], v.size[i], "batch extents of key and value differ", "Expand them.");
+      if (!heads) require_equal(q.size[i], shared, "batch extents of query and key differ", "Expand them.");
+      else if (extent(shared) == 0 || extent(q.size[i]) % extent(shared)) fail("the heads of key and value do not divide the query's", "Give a multiple.");
+    }
+    require_equal(q.size[q.rank - 1], k.size[k.rank - 1], "the last extents of query and key differ", "They must be equal.");
+    require_equal(k.size[k.rank - 2], v.size[v.rank - 2], "key and value differ in length", "They must be equal on axis -2.");
+    if (count == mask) return;
+    const Result& m = part(mask);
+    if (m.dtype != Dtype::Bool && m.dtype != compute_dtype(q.dtype)) fail<DtypeError>(std::string("the mask has type ") + dtype_name(m.dtype), "Give booleans, or the type in which the row computes.");
+    if (m.rank > q.rank) fail("the mask has more axes than the scores", "Give a mask that broadcasts to them.");
+    for (int i = 0; i < m.rank; ++i) {
+      const int at = q.rank - m.rank + i;
+      if (m.size[i] != 1) require_equal(m.size[i], at == q.rank - 1 ? k.size[k.rank - 2] : q.size[at], "the mask does not broadcast to the scores", "Give extents of the scores, or 1.");
+    }
+  }
+  void attention() const {
+    attention_operands(3);
+    copy(t.nodes[t.lists[call.in[0]]].result);
+    out.size[out.rank - 1] = t.nodes[t.lists[call.in[0] + 2]].result.size[out.rank - 1];
+  }
+  void attention_gradient() const {
+    attention_operands(5);
+    const Result &q = t.nodes[t.lists[call.in[0]]].result, &v = t.nodes[t.lists[call.in[0] + 2]].result;
+    for (int k = 3; k < 5; ++k) {
+      const Result& r = t.nodes[t.lists[call.in[0] + k]].result;
+      if (r.dtype != q.dtype || r.rank != q.rank) fail("the result or its gradient is of another kind than the query", "Pass the row's own.");
+      for (int i = 0; i < r.rank; ++i) require_equal(r.size[i], i == r.rank - 1 ? v.size[i] : q.size[i], "the result or its gradient has another shape", "Pass the row's own.");
+    }
+    copy(q);
+  }
+  void like1() const { copy(in(1)); }
   void cat() const {
     const int axis = int(call.attr), count = int(call.in[1]);
     const auto part = [&](int k) -> const Result& { return t.nodes[t.lists[call.in[0] + k]].result; };
@@ -428,6 +470,7 @@ void Rule::structural_type(const OpRow& r) const {
       out.dtype = d;
       break;
     }
+    case TypeRule::leading: out.dtype = t.nodes[t.lists[call.in[0]]].result.dtype; break;
     case TypeRule::sum: out.dtype = is_floating(in(0).dtype) ? in(0).dtype : Dtype::Int64; break;
     case TypeRule::index: out.dtype = Dtype::Int64; break;
     case TypeRule::truth: out.dtype = Dtype::Bool; break;

@@ -101,7 +101,8 @@ struct Printer {
     const uint64_t a = call.attr;
     const std::string raw = " attr=" + hex(a);
     switch (attr_form(call.op)) {
-      case AttrForm::none: return a == 0 ? "" : raw;
+      case AttrForm::none:
+      case AttrForm::attention: return a == 0 ? "" : raw;
       case AttrForm::leaf: return a == (uint64_t(result.rank) | uint64_t(result.flags == wants_grad) << 8) ? "" : raw;
       case AttrForm::source: return (a & 0xff) == result.rank && (a >> 8) <= (leading_numbers(call.op) && readable ? 2 : 0) ? "" : raw;
       case AttrForm::rank: return a == result.rank ? "" : raw;

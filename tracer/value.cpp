@@ -49,6 +49,8 @@ Value* make(Dtype dtype, const int64_t* extents, int rank) {
 void retain(Value* v) { v->refs.fetch_add(1, std::memory_order_relaxed); }
 void release(Value* v) noexcept {
   if (v->refs.load(std::memory_order_acquire) != 1 && v->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  for (Value* c : v->companion)
+    if (c) release(c);
   release(v->storage);
   give(v);
 }

@@ -30,6 +30,7 @@ struct Value {
   int64_t offset;  // in elements
   int64_t extent[max_rank], stride[max_rank];
   uint16_t name[max_rank] = {};  // the axes' labels; 0: none
+  Value* companion[2] = {};      // counted: what its node made beside it (attention's logsumexp; its gradients of key and value)
 
   char* data() const { return static_cast<char*>(storage->data) + offset * int64_t(size_of(dtype)); }
   int64_t numel() const {
@@ -48,6 +49,7 @@ struct Value {
   }
 };
 
+Value* companion_of(const Value& v, int which);  // throws InternalError where there is none
 void retain(Value* v);
 void release(Value* v) noexcept;
 void retain(Storage* s);

@@ -3,6 +3,7 @@
 #include "tracer/var.h"
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include "runtime/error.h"
 #include "tracer/trace.h"
@@ -226,6 +227,7 @@ Var emit_random(Op op, const Sizes& extents, Dtype d) {
 }
 }  // namespace
 Var random_uniform(const Sizes& extents, Dtype d) { return emit_random(Op::random_uniform, extents, d); }
+Var random_uniform_of(const Sizes& extents, Dtype d, uint64_t seed, uint64_t stream) { return emit_source(Op::random_uniform, {seed, stream}, extents, d); }
 Var random_normal(const Sizes& extents, Dtype d) { return emit_random(Op::random_normal, extents, d); }
 Var random_integer(const Sizes& extents, int64_t low, int64_t high, Dtype d) {
   if (high <= low) throw ValueError("randint: the range [" + std::to_string(low) + ", " + std::to_string(high) + ") is empty. Give high > low.");
@@ -416,6 +418,38 @@ Var cat(const std::vector<Var>& parts, int axis) {
   Call call{.op = Op::cat, .attr = uint64_t(axis)};
   call.in[0] = r.bind_list(nodes), call.in[1] = uint32_t(nodes.size());
   return r.finish(r.emit(call));
+}
+namespace {
+// The node of an attention row, in a call that the caller holds open.
+uint32_t emit_attention(Recorder& r, Op op, const std::vector<Var>& in, const AttentionCall& a) {
+  std::vector<uint32_t> nodes;
+  for (const Var& v : in) nodes.push_back(r.node_of(defined(v, op)));
+  Call call{.op = op, .attr = a.attr};
+  call.in[0] = r.bind_list(nodes), call.in[1] = uint32_t(nodes.size());
+  call.arg = r.bind({std::bit_cast<uint64_t>(a.scale), std::bit_cast<uint64_t>(a.dropout), a.seed, a.stream});
+  return r.emit(call);
+}
+}  // namespace
+Var attention(const std::vector<Var>& in, const AttentionCall& call) {
+  for (const Var& v : in) settle_operand(defined(v, Op::attention));
+  const Turn turn;
+  return turn.r.finish(emit_attention(turn.r, Op::attention, in, call));
+}
+// The three nodes are one call: nothing is flushed between them, so what the first makes beside its value is there for the others.
+std::vector<Var> attention_gradient(const std::vector<Var>& in, const AttentionCall& call) {
+  for (const Var& v : in) settle_operand(defined(v, Op::attention_gradient));
+  const Turn turn;
+  Recorder& r = turn.r;
+  const uint32_t query = emit_attention(r, Op::attention_gradient, in, call);
+  uint32_t beside[2];
+  for (int k = 0; k < 2; ++k) {
+    Call part{.op = Op::companion, .kind = uint8_t(k)};
+    part.in[0] = query, part.in[1] = r.open->lists[r.open->nodes[query].call.in[0] + 1 + uint32_t(k)];
+    beside[k] = r.emit(part);
+  }
+  std::vector<Var> given{Var::take(r.show(query)), Var::take(r.show(beside[0]))};
+  given.push_back(r.finish(beside[1]));
+  return given;
 }
 namespace {
 Var indexed(Op op, int axis, std::initializer_list<const Var*> in, bool write = false) {

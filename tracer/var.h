@@ -153,6 +153,7 @@ class RandomLog {
 Var full(const Sizes& extents, Number value, Dtype d);
 Var arange(Number start, Number step, int64_t count, Dtype d);
 Var random_uniform(const Sizes& extents, Dtype d);
+Var random_uniform_of(const Sizes& extents, Dtype d, uint64_t seed, uint64_t stream);  // drawn again
 Var random_normal(const Sizes& extents, Dtype d);
 Var random_integer(const Sizes& extents, int64_t low, int64_t high, Dtype d);  // [low, high)
 Var detach(const Var& a);
@@ -185,6 +186,15 @@ struct PoolAxis {
 Var pool_max(const Var& a, const std::vector<PoolAxis>& axes);     // of [N, C, spatial...]; a window of nothing but padding has the lowest value
 Var pool_argmax(const Var& a, const std::vector<PoolAxis>& axes);  // row-major places in the channel; no window may be empty
 Var cat(const std::vector<Var>& parts, int axis);
+// attr and arguments as tracer/attention.h has them; in: query, key, value[, mask].
+struct AttentionCall {
+  uint64_t attr = 0;
+  double scale = 1, dropout = 0;
+  uint64_t seed = 0, stream = 0;
+};
+Var attention(const std::vector<Var>& in, const AttentionCall& call);
+// in: query, key, value, result, gradient[, mask]. The gradients of query, key and value.
+std::vector<Var> attention_gradient(const std::vector<Var>& in, const AttentionCall& call);
 Var gather(const Var& a, int axis, const Var& index);
 Var scatter_add(const Var& a, int axis, const Var& index, const Var& source);
 Var scatter(const Var& a, int axis, const Var& index, const Var& source);

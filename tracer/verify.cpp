@@ -59,6 +59,7 @@ struct Verifier {
     }
     require(nodes > 0 || r.inputs == 0, "all operands are numbers");
     if (call().mode & in_place) require(r.inputs > 0 && call().in[0] < n, "what it writes in place is no tensor");
+    if (r.kind == RowKind::companion) require(call().kind < 2 && t.nodes[call().in[0]].call.op == Op::attention_gradient, "its first operand makes nothing beside its value");
     if (r.type == TypeRule::assign) require(call().mode & in_place, "assign is not in place");
   }
   void axes() const {
@@ -87,6 +88,7 @@ struct Verifier {
       }
       case AttrForm::source: require((a & 0xff) == result().rank && a >> 8 < 3, "attr is not the rank and a category"); break;
       case AttrForm::rank: require(a == result().rank, "attr is not the rank"); break;
+      case AttrForm::attention: require(a <= 7, "attr is no form of attention"); break;
       case AttrForm::none: require(a == 0, "attr is not used by this row"); break;
       default: break;
     }

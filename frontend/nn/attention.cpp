@@ -1,11 +1,11 @@
-// Attention composed of products and a softmax. Grouped heads are an axis of their own, so that keys and values are not copied for
-// each head of the query. Start at scaled_dot_product_attention.
+// scaled_dot_product_attention: the checks, and one row of the op table. Start there.
 #include "frit/nn/attention.h"
+#include <algorithm>
 #include <cmath>
-#include <limits>
-#include "frit/autograd.h"
+#include <tuple>
 #include "frontend/nn/windows.h"
 #include "runtime/error.h"
+#include "tracer/attention.h"
 
 namespace frit {
 
@@ -15,7 +15,6 @@ using detail::Sizes;
 namespace {
 
 constexpr const char* op = "scaled_dot_product_attention";
-constexpr double infinity = std::numeric_limits<double>::infinity();
 
 std::string shapes_text(const Sizes& q, const Sizes& k, const Sizes& v) { return "query " + shape_text(q) + ", key " + shape_text(k) + ", value " + shape_text(v); }
 
@@ -44,20 +43,28 @@ void check_mask(const Tensor& mask, const Tensor& query, const Sizes& scores) {
   if (mask.dtype() != kBool && mask.dtype() != query.dtype() && mask.dtype() != kFloat32)
     throw DtypeError(std::string(op) + ": the mask holds " + dtype_name(mask.dtype()) + ". Give bool, float32 or the query's type, " + dtype_name(query.dtype()) + ".");
 }
-// Probabilities; rows of -inf alone become zeros, without a gradient (softmax would make them NaN).
-Tensor softmax_or_zero(const Tensor& scores) {
-  if (tracer::sizes_of(scores.cell()).back() == 0) return scores.softmax(-1);
-  Tensor dead;
-  {
-    NoGradGuard no_grad;
-    dead = scores.detach().amax(-1, true).eq(Scalar(-infinity));
-  }
-  return frit::where(dead, Scalar(0.0), frit::where(dead, Scalar(0.0), scores).softmax(-1));
+// The leading extents of query, key and value, made equal (heads aside where they are grouped).
+Tensor with_leading(const Tensor& t, const Sizes& leading, bool heads) {
+  Sizes wanted = tracer::sizes_of(t.cell());
+  const Sizes own = wanted;
+  wanted.erase(wanted.begin(), wanted.end() - 2);
+  wanted.insert(wanted.begin(), leading.begin(), leading.end());
+  if (heads) wanted[leading.size() - 1] = own[own.size() - 3];
+  return wanted == own ? t : t.expand(wanted);
 }
-// [..., heads, L, E] with its heads in groups: [..., heads / share, share, L, E].
-Tensor grouped(const Tensor& t, int64_t share) {
-  const Sizes s = tracer::sizes_of(t.cell());
-  return t.unflatten(-3, {s[s.size() - 3] / share, share});
+Sizes broadcast_leading(const Sizes& q, const Sizes& k, const Sizes& v, bool heads) {
+  const size_t count = std::max({q.size(), k.size(), v.size()}) - 2;
+  Sizes leading(count, 1);
+  for (const Sizes* s : {&q, &k, &v})
+    for (size_t i = 0; i + 2 < s->size(); ++i) {
+      int64_t& e = leading[count - (s->size() - 2) + i];
+      const int64_t own = (*s)[i];
+      if (heads && i + 3 == s->size()) {
+        if (s == &q) e = own;
+      } else if (e == 1) e = own;
+      else if (own != 1 && own != e) throw ShapeError(std::string(op) + ": " + shapes_text(q, k, v) + ". The leading axes do not broadcast; make them equal or 1.");
+    }
+  return leading;
 }
 
 }  // namespace
@@ -68,31 +75,25 @@ Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, cons
   const bool masked = attn_mask && attn_mask->defined();
   if (masked && is_causal) throw ValueError(std::string(op) + ": both attn_mask and is_causal are given. Give one; a mask may be made causal with tril().");
   if (!(dropout_p >= 0 && dropout_p <= 1)) throw ValueError(std::string(op) + ": dropout_p is " + std::to_string(dropout_p) + ". Choose one between 0 and 1.");
-  if (is_half(query.dtype())) {
-    std::optional<Tensor> wide = attn_mask;
-    if (masked && attn_mask->dtype() != kBool) wide = attn_mask->to(kFloat32);
-    return scaled_dot_product_attention(query.to(kFloat32), key.to(kFloat32), value.to(kFloat32), wide, dropout_p, is_causal, scale, enable_gqa).to(query.dtype());
-  }
-  const Sizes s = tracer::sizes_of(query.cell());
-  const double factor = scale.value_or(s.back() ? 1 / std::sqrt(double(s.back())) : 1);
-
-  const Tensor q = query * Scalar(factor);
-  const Tensor product = share == 1 ? q.matmul(key.mT()) : grouped(q, share).matmul(key.mT().unsqueeze(-3)).flatten(-4, -3);
-  const Sizes extents = tracer::sizes_of(product.cell());
-  Tensor weights;
+  const Sizes q = tracer::sizes_of(query.cell()), k = tracer::sizes_of(key.cell()), v = tracer::sizes_of(value.cell());
+  const Sizes leading = broadcast_leading(q, k, v, share != 1);
+  std::vector<handle::Var> in{with_leading(query, leading, false), with_leading(key, leading, share != 1), with_leading(value, leading, share != 1)};
   if (masked) {
-    check_mask(*attn_mask, query, extents);
-    const bool choice = attn_mask->dtype() == kBool;
-    weights = softmax_or_zero(choice ? frit::where(*attn_mask, product, Scalar(-infinity)) : product + attn_mask->to(product.dtype()));
-  } else if (is_causal) {
-    const Tensor rows = arange(Scalar(extents[extents.size() - 2])).unsqueeze(1), columns = arange(Scalar(extents.back()));
-    weights = frit::where(rows.ge(columns), product, Scalar(-infinity)).softmax(-1);
-  } else {
-    weights = product.softmax(-1);
+    Sizes scores = leading;
+    scores.push_back(q[q.size() - 2]), scores.push_back(k[k.size() - 2]);
+    check_mask(*attn_mask, query, scores);
+    in.push_back(attn_mask->dtype() == kBool ? *attn_mask : attn_mask->to(compute_dtype(query.dtype())));
   }
-  if (dropout_p > 0) weights = dropout(weights, dropout_p, true);
-  if (share == 1) return weights.matmul(value);
-  return grouped(weights, share).matmul(value.unsqueeze(-3)).flatten(-4, -3);
+  tracer::AttentionCall call;
+  call.scale = scale.value_or(q.back() ? 1 / std::sqrt(double(q.back())) : 1);
+  if (is_causal) call.attr |= tracer::causal_attention;
+  if (share != 1) call.attr |= tracer::grouped_attention;
+  if (dropout_p > 0) {
+    call.attr |= tracer::attention_dropout;
+    call.dropout = dropout_p;
+    if (dropout_p < 1) std::tie(call.seed, call.stream) = tracer::RandomLog::take();
+  }
+  return Tensor(tracer::attention(in, call));
 }
 
 }  // namespace frit

@@ -19,6 +19,7 @@ bool has_tree(const Instr& r) { return (r.kind == Reduce::sum || r.kind == Reduc
 bool is_argument(const Instr& r) { return r.kind == Reduce::argmax || r.kind == Reduce::argmin; }
 
 Analysis::Analysis(const Program& p) : program(p), depends(p.instrs.size()) {
+  if (kernels::has_tiles(p)) throw std::runtime_error("block program " + p.name + ": loops and dots are for compile_tiles");
   for (size_t a = 0; a < p.axes.size(); ++a) {
     if (p.axes[a].kind == AxisKind::block) {
       block_axes |= axis_bit(int(a));

@@ -139,30 +139,75 @@ template <class T> int64_t argument(const std::vector<Element>& elements, bool m
 
 class Interpreter {
  public:
-  Interpreter(const Program& p, const std::vector<Slot>& args) : p_(p), args_(args), extents_(extents(p, args.data())) {}
+  Interpreter(const Program& p, const std::vector<Slot>& args) : p_(p), args_(args), extents_(extents(p, args.data())), nest_(loop_nest(p)) {}
 
   void run() {
     int64_t instances = 1;
     for (size_t a = 0; a < p_.axes.size(); ++a)
-      if (p_.axes[a].kind != AxisKind::block) instances *= extents_[a];
+      if (!inner(a)) instances *= extents_[a];
     for (int64_t n = 0; n < instances; ++n) {
       instance_.assign(p_.axes.size(), 0);
       int64_t rest = n;
       for (size_t a = p_.axes.size(); a-- > 0;) {
-        if (p_.axes[a].kind == AxisKind::block) continue;
+        if (inner(a)) continue;
         instance_[a] = rest % extents_[a];
         rest /= extents_[a];
       }
       values_.assign(p_.instrs.size(), {});
-      for (size_t v = 0; v < p_.instrs.size(); ++v) run_instr(Id(v));
+      run_turn(0);
     }
   }
 
  private:
+  bool inner(size_t axis) const { return p_.axes[axis].kind == AxisKind::block || p_.axes[axis].kind == AxisKind::loop; }
+
+  // What runs inside of exactly these loops, in order; a loop among them where its first instruction stands.
+  void run_turn(uint8_t open) {
+    extents_ = extents(p_, args_.data(), instance_.data());
+    uint8_t done = open;
+    for (size_t v = 0; v < p_.instrs.size(); ++v)
+      if (p_.instrs[v].op != Op::last && loops_of(p_, nest_, p_.instrs[v]) == open) run_instr(Id(v));
+      else if (const uint8_t more = uint8_t(loops_of(p_, nest_, p_.instrs[v]) & ~done); more && (loops_of(p_, nest_, p_.instrs[v]) & open) == open) {
+        const size_t loop = size_t(std::countr_zero(more));
+        done = uint8_t(done | 1u << loop);
+        before_loop(Id(v), open, done);
+        run_loop(loop, uint8_t(open | 1u << loop));
+      } else if (p_.instrs[v].op == Op::last && loops_of(p_, nest_, p_.instrs[v]) == open) {
+        values_[v] = values_[p_.instrs[v].in[0]];
+      }
+  }
+  // What a loop's instructions need of later ones that do not vary along it.
+  void before_loop(Id first, uint8_t open, uint8_t) {
+    for (size_t v = first; v < p_.instrs.size(); ++v) {
+      const Instr& i = p_.instrs[v];
+      if (i.op != Op::last && i.op != Op::store && loops_of(p_, nest_, i) == open && ready(i)) run_instr(Id(v));
+    }
+  }
+  bool ready(const Instr& i) const {
+    for (Id in : i.in)
+      if (in != no_value && p_.instrs[in].op != Op::pointer && values_[in].empty() && count(shape(p_.instrs[in].axes))) return false;
+    return true;
+  }
+  void run_loop(size_t loop, uint8_t open) {
+    for (size_t v = 0; v < p_.instrs.size(); ++v)
+      if (p_.instrs[v].op == Op::carry && (p_.instrs[v].imm & 0xff) == loop) values_[v] = spread(p_.instrs[v].in[0], p_.instrs[v].axes);
+    const int64_t turns = extents_[loop];
+    for (int64_t turn = 0; turn < turns; ++turn) {
+      instance_[loop] = turn;
+      run_turn(open);
+      std::vector<std::pair<Id, Words>> after;
+      for (const Instr& i : p_.instrs)
+        if (i.op == Op::next && (p_.instrs[i.in[0]].imm & 0xff) == loop) after.emplace_back(i.in[0], spread(i.in[1], p_.instrs[i.in[0]].axes));
+      for (auto& [carry, words] : after) values_[carry] = std::move(words);
+    }
+    instance_[loop] = 0;
+    extents_ = extents(p_, args_.data(), instance_.data());
+  }
+
   std::vector<int64_t> shape(uint8_t axes) const {
     std::vector<int64_t> s(p_.axes.size(), 1);
     for (size_t a = 0; a < s.size(); ++a)
-      if (axes >> a & 1) s[a] = extents_[a];
+      if (axes >> a & 1 && p_.axes[a].kind == AxisKind::block) s[a] = extents_[a];
     return s;
   }
   static size_t count(const std::vector<int64_t>& shape) {
@@ -195,13 +240,16 @@ class Interpreter {
 
   void run_instr(Id v) {
     const Instr& i = p_.instrs[v];
+    if (i.op == Op::carry || i.op == Op::next) return;
     Words& out = values_[v];
+    out.clear();
     switch (i.op) {
       case Op::pointer: return;
       case Op::integer: out = {args_[i.imm]}; return;
       case Op::number: out = {bits_of_argument(i)}; return;
       case Op::index:
-        if (p_.axes[i.imm].kind == AxisKind::block) for (int64_t k = 0; k < extents_[i.imm]; ++k) out.push_back(uint64_t(k));
+        if (p_.axes[i.imm].kind == AxisKind::block)
+          for (int64_t k = 0; k < extents_[i.imm]; ++k) out.push_back(uint64_t(k));
         else out = {uint64_t(instance_[i.imm])};
         return;
       case Op::scalar: return run_scalar(v);
@@ -222,7 +270,37 @@ class Interpreter {
         return;
       }
       case Op::reduce: return run_reduce(v);
+      case Op::dot: return run_dot(v);
+      case Op::carry:
+      case Op::next:
+      case Op::last: return;
     }
+  }
+
+  void run_dot(Id v) {
+    const Instr& i = p_.instrs[v];
+    const uint8_t along = uint8_t(i.axes | 1u << i.imm);
+    const Words a = spread(i.in[0], along), b = spread(i.in[1], along);
+    Words to;
+    if (i.in[2] != no_value) to = spread(i.in[2], i.axes);
+    const std::vector<int64_t> from = shape(along);
+    size_t inner = 1, outer = 1;
+    const size_t length = size_t(from[i.imm]);
+    for (size_t x = 0; x < from.size(); ++x) (x < i.imm ? outer : inner) *= x == i.imm ? 1 : size_t(from[x]);
+    for (size_t o = 0; o < outer; ++o)
+      for (size_t n = 0; n < inner; ++n)
+        values_[v].push_back(i.dtype == Dtype::Float64 ? contract<double>(a, b, to, o, n, length, inner) : contract<float>(a, b, to, o, n, length, inner));
+  }
+  template <class T> static uint64_t contract(const Words& a, const Words& b, const Words& to, size_t o, size_t n, size_t length, size_t inner) {
+    bool any = !to.empty();
+    T sum = any ? value_of<T>(to[o * inner + n]) : T(0);
+    for (size_t first = 0; first < length; first += 256) {
+      T part = 0;
+      for (size_t k = first; k < std::min(length, first + 256); ++k) part = std::fma(value_of<T>(a[(o * length + k) * inner + n]), value_of<T>(b[(o * length + k) * inner + n]), part);
+      sum = any ? sum + part : part;
+      any = true;
+    }
+    return bits_of(sum);
   }
 
   uint64_t bits_of_argument(const Instr& i) const {
@@ -299,6 +377,7 @@ class Interpreter {
   const Program& p_;
   const std::vector<Slot>& args_;
   std::vector<int64_t> extents_, instance_;
+  std::vector<uint8_t> nest_;
   std::vector<Words> values_;
 };
 
