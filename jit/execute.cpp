@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <optional>
+#include "jit/attention.h"
 #include "jit/execute_parts.h"
 #include "jit/history.h"
 #include "jit/repeat.h"
@@ -250,6 +251,7 @@ ValueRef run_node(Trace& t, uint32_t n, Value* const* inputs, bool pure) {
     case RowKind::product: return run_product(t, n, *inputs[0], *inputs[1]);
     case RowKind::convolution: return run_convolution(t, n, *inputs[0], *inputs[1]);
     case RowKind::pool: return run_pool(t, n, *inputs[0]);
+    case RowKind::attention: return node.call.op == Op::attention ? run_attention(t, n, inputs) : run_attention_gradient(t, n, inputs);
     case RowKind::companion: return ValueRef::share(companion_of(*inputs[0], node.call.kind));
     case RowKind::cat: return run_cat(t, n, inputs);
     case RowKind::gather: return run_gather(t, n, *inputs[0], *inputs[1]);

@@ -43,7 +43,7 @@ enum class Op : uint8_t {
   store,    // in: pointer, offset, value[, mask]; converts nothing: the value has the pointer's compute type
   reduce,   // in: value[, mask]; imm: the one reduced block axis; kind, order; masked lanes do not take part
   dot,      // in: two values[, a third, added to]; imm: the block axis of both that is contracted
-  carry,    // in: the value of the first turn; imm: the loop | the block axes along which it varies << 8
+  carry,    // in: the value of the first turn; imm: the loop | the other axes along which it varies << 8
   next,     // in: a carry, and its value in the next turn; one for each carry
   last,     // in: a carry, after all that varies along its loop
 };
@@ -120,7 +120,7 @@ class ProgramBuilder {
   void store(Value pointer, Value offset, Value value, Value mask = {});
   Value reduce(Reduce kind, Value v, int axis, Value mask = {}, Order order = Order::lanes, bool fused = false);
   Value dot(Value a, Value b, int axis, Value to = {});
-  Value carry(int loop, Value first, std::initializer_list<int> along = {});  // varies along `first`'s axes and these
+  Value carry(int loop, Value first, std::initializer_list<int> along = {});  // varies along `first`'s axes, its loop and these (outer loops too)
   void next(Value carry, Value value);
   Value last(Value carry);
   Dtype dtype(Value v) const { return program_.instrs[v.id].dtype; }

@@ -4,6 +4,7 @@
 #include <map>
 #include "runtime/error.h"
 #include "tests/support/op_harness.h"
+#include "tracer/attention.h"
 #include "tracer/gradient.h"
 
 using namespace frit;
@@ -61,6 +62,11 @@ std::vector<Case> cases() {
       {Op::convolution_weight, "convolution_weight", {{2, 4, 3, 2}, {2, 2, 5, 5}}, [](In x) { return tracer::convolution_weight(x[0], x[1], {{2, 1, 1, 0}, {3, 1, 1, 1}}, 2, {2, 3}); }},
       {Op::pool_max, "pool_max", {{2, 2, 5, 6}}, [](In x) { return tracer::pool_max(x[0], {{3, 2, 1, 1, 3}, {2, 1, 2, 0, 4}}); }},
       {Op::cat, "cat", {{2, 3}, {2, 1}, {2, 2}}, [](In x) { return tracer::cat({x[0], x[1], x[2], x[1]}, 1); }},
+      {Op::attention, "attention", {{2, 3, 4}, {2, 5, 4}, {2, 5, 3}}, [](In x) { return tracer::attention({x[0], x[1], x[2]}, {.scale = 0.7}); }},
+      {Op::attention, "causal attention of groups", {{4, 3, 2}, {2, 3, 2}, {2, 3, 1}},
+       [](In x) { return tracer::attention({x[0], x[1], x[2]}, {.attr = tracer::causal_attention | tracer::grouped_attention, .scale = 0.7}); }},
+      {Op::attention, "masked attention, dropped", {{3, 2}, {4, 2}, {4, 3}, {4}},
+       [](In x) { return tracer::attention({x[0], x[1], x[2], x[3]}, {.attr = tracer::attention_dropout, .scale = 0.7, .dropout = 0.3, .seed = 5, .stream = 1}); }},
       {Op::gather, "gather, repeated and negative", {{3, 4}}, [](In x) { return tracer::gather(x[0], 0, indices({0, -1, 1, 0, 2, 2, 0, 0}, {2, 4})); }},
       {Op::scatter, "scatter", {{3, 4}, {2, 4}}, [](In x) { return tracer::scatter(x[0], 0, indices({0, 2, 1, 0, -2, 0, 2, 2}, {2, 4}), x[1]); }},
       {Op::scatter, "scatter of a larger source", {{3, 4}, {3, 5}}, [](In x) { return tracer::scatter(x[0], 1, indices({0, 2, 3, 1}, {2, 2}), x[1]); }},
@@ -109,7 +115,7 @@ TEST_CASE("ops: first and second derivatives of structural rows") {
   }
   // Every row that is no source has a case, or says that it has no gradient.
   for (Op op : rows_where([](const OpRow& r) { return r.kind != RowKind::pointwise && r.kind != RowKind::source; })) {
-    const bool none = op == Op::detach || op == Op::sort || row(op).type == TypeRule::index || row(op).type == TypeRule::truth;
+    const bool none = op == Op::detach || op == Op::sort || op == Op::attention_gradient || op == Op::companion || row(op).type == TypeRule::index || row(op).type == TypeRule::truth;
     INFO(tracer::op_name(op));
     CHECK((seen.count(op) != 0) != none);
   }
@@ -161,7 +167,7 @@ TEST_CASE("ops: structural rows refuse overwritten operands if they save them") 
         const Tensor y = given.f(vars(in));
         in[victim].detach().add_(Scalar(1));
         // gather's and scatter's saved operand is the index, which stands elsewhere.
-        const bool saved = given.op != Op::gather && given.op != Op::scatter && given.op != Op::scatter_add && row(given.op).saved & (tracer::In0 << victim);
+        const bool saved = given.op != Op::gather && given.op != Op::scatter && given.op != Op::scatter_add && row(given.op).saved & tracer::saved_input(int(victim));
         std::string text;
         try {
           y.sum().backward();

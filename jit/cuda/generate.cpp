@@ -7,6 +7,7 @@
 #include "jit/cuda/generate.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "jit/cuda/expression.h"
 #include "jit/cuda/structure.h"
@@ -440,6 +441,7 @@ class Generator {
 
 CudaSource generate_cuda(const Program& program) {
   verify(program);
+  if (has_tiles(program)) throw std::runtime_error("block program " + program.name + ": loops and dots are not generated for CUDA yet");
   return Generator(program).run();
 }
 

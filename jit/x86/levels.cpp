@@ -109,7 +109,7 @@ void Emitter::emit_value(Id v, Level* home) {
       return;
     case Op::load: return emit_load(v, home);
     case Op::reduce: return emit_reduce(v, home);
-    case Op::store: return;
+    default: return;  // stores have no value; tiles are not for this generator
   }
 }
 

@@ -298,6 +298,8 @@ class Shadow {
     }
     const bool known = storages_.count(v.storage);
     value_[n] = over(v, false);
+    for (int k = 0; k < 2; ++k)  // what was made beside it belongs to the value
+      if (made->companion[k]) retain(value_[n]->companion[k] = made->companion[k]);
     const RowKind kind = row(t_.nodes[n].call.op).kind;
     if (!known && (kind == RowKind::view || kind == RowKind::alias || (call.mode & in_place))) take_over(n, v);
     if (known && (kind == RowKind::view || kind == RowKind::alias)) {  // it must show what lies there already

@@ -1,0 +1,543 @@
+// From a block program with loops and dots to a plan. Each instruction runs in a region, the turn of a nest of loops, and there at a stage: a
+// stage is generated kernels for what can be computed, then the dots and inner loops that wait for it. Index arithmetic and loads of what
+// nobody writes are done again wherever they are needed; other values that cross from one kernel to another, or to a dot, have a tile.
+// Start at compile_tiles; Planner::place decides, Writer writes the kernels.
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <stdexcept>
+#include "jit/x86/tiles.h"
+#include "jit/x86/tiles_parts.h"
+
+namespace frit::jit {
+namespace tiles {
+namespace {
+using kernels::AxisKind;
+using kernels::Instr;
+using kernels::no_value;
+using kernels::Op;
+using kernels::Param;
+using kernels::ParamKind;
+using kernels::Prim;
+using kernels::ProgramBuilder;
+using kernels::Value;
+
+enum class Kind : uint8_t { cheap, uniform_load, reload, computed, dot, carry, last, next, store, absorbed };
+struct Sink {  // what a kernel stores: a value in a tile, or a store of the program's
+  int tile;
+  Id value;
+};
+
+class Planner {
+ public:
+  Planner(const Program& program, bool in_place) : p_(program), in_place_(in_place), nest_(kernels::loop_nest(program)) { plan_.program = program; }
+  Plan run();
+
+ private:
+  friend class Writer;
+  using Stage = std::pair<uint8_t, int>;  // region, stage
+
+  [[noreturn]] void refuse(const std::string& why) const { throw std::runtime_error("block program " + p_.name + ": " + why); }
+  const Instr& at(Id v) const { return p_.instrs[v]; }
+  uint8_t block_axes(Id v) const { return at(v).axes & blocks_; }
+  bool written(Id pointer) const { return p_.params[at(pointer).imm].written; }
+  Kind classify(Id v) const;
+  void facts();
+  void absorb();
+  int unit_axis(Id offset) const;
+  int ready(Id u, uint8_t region, bool dot) const;
+  int stage_of_loop(int loop);
+  int stage_of(Id v);
+  void place();
+  void place_carries();
+  void place_dots();
+  int new_tile(Id v);
+  bool crosses(Id v) const;
+  Operand operand(Id v, int first, int second);
+  Matrix matrix(Id access, int first, int second);
+  Block block(uint8_t region);
+
+  const Program& p_;
+  const bool in_place_;
+  std::vector<uint8_t> nest_;
+  uint8_t blocks_ = 0;
+  std::vector<Kind> kind_;
+  std::vector<uint8_t> region_;
+  std::vector<uint16_t> depends_;
+  std::vector<std::vector<Id>> users_;
+  std::vector<int> stage_, tile_, uniform_;    // by value; -1
+  std::map<int, int> loop_stage_;
+  std::map<Id, int> next_tile_;                // by carry: where its next value goes
+  std::map<Stage, std::vector<Sink>> sinks_;
+  std::map<uint8_t, std::vector<Id>> uniforms_;  // by region: uniform loads
+  std::map<uint8_t, std::vector<std::pair<Id, Matrix>>> matrices_;
+  std::map<Stage, std::vector<Step>> waiting_;
+  std::vector<Param> frame_;
+  Plan plan_;
+};
+
+// Writes one kernel of the plan: all have the same parameters.
+class Writer {
+ public:
+  Writer(const Planner& planner, const std::string& name) : q_(planner), b_(name) {
+    for (const Param& f : q_.frame_)
+      slot_.push_back(f.kind == ParamKind::pointer ? b_.pointer(f.dtype) : f.kind == ParamKind::integer ? b_.integer() : b_.number(f.dtype));
+  }
+  CpuKernel rows(int row_axis, const std::vector<Sink>& sinks);
+  CpuKernel uniforms(uint8_t region);
+
+ private:
+  struct Affine {
+    Value base;
+    std::map<int, Value> step;
+  };
+  Value value(Id v);
+  Value make(Id v);
+  Value axis_index(int axis);
+  Value tile_element(int tile, uint8_t axes, bool load, Value stored = {});
+  Affine affine(Id v);
+  Value sum(Value a, Value b) { return a.id == no_value ? b : b.id == no_value ? a : b_.add(a, b); }
+  void keep(int slot, Value v);
+
+  const Planner& q_;
+  ProgramBuilder b_;
+  std::vector<Value> slot_;
+  int row_axis_ = -1;
+  std::map<int, int> axis_;       // of the program to the kernel's
+  std::map<Id, Value> known_;
+  const std::vector<Sink>* sinks_ = nullptr;
+};
+
+// ---- facts --------------------------------------------------------------------------------------------------------------
+Kind Planner::classify(Id v) const {
+  const Instr& i = at(v);
+  const auto cheap = [&](Id u) { return u == no_value || kind_[u] == Kind::cheap || kind_[u] == Kind::uniform_load; };
+  const bool operands = cheap(i.in[0]) && cheap(i.in[1]) && cheap(i.in[2]) && cheap(i.in[3]);
+  switch (i.op) {
+    case Op::pointer:
+    case Op::integer:
+    case Op::number:
+    case Op::index: return Kind::cheap;
+    case Op::scalar: {
+      const bool whole = i.dtype == Dtype::Int64 || i.dtype == Dtype::Bool;
+      return operands && (!block_axes(v) || whole) ? Kind::cheap : Kind::computed;
+    }
+    case Op::load:
+      if (written(i.in[0]) || !operands) return Kind::computed;
+      return block_axes(v) ? Kind::reload : Kind::uniform_load;
+    case Op::store: return Kind::store;
+    case Op::dot: return Kind::dot;
+    case Op::carry: return Kind::carry;
+    case Op::next: return Kind::next;
+    case Op::last: return Kind::last;
+    default: return Kind::computed;
+  }
+}
+
+void Planner::facts() {
+  const size_t count = p_.instrs.size();
+  for (size_t a = 0; a < p_.axes.size(); ++a)
+    if (p_.axes[a].kind == AxisKind::block) blocks_ = uint8_t(blocks_ | 1u << a);
+    else if (p_.axes[a].kind == AxisKind::sequential) refuse("sequential axes and dots do not go together");
+  users_.resize(count), stage_.assign(count, -1), tile_.assign(count, -1), uniform_.assign(count, -1);
+  for (size_t v = 0; v < count; ++v) {
+    const Instr& i = at(Id(v));
+    uint16_t depends = i.op == Op::index && !(blocks_ >> i.imm & 1) ? uint16_t(1u << i.imm) : 0;
+    if (i.op == Op::index) depends = uint16_t(depends | (at(p_.axes[i.imm].extent).axes & ~blocks_));
+    for (Id in : i.in)
+      if (in != no_value) depends = uint16_t(depends | depends_[in]), users_[in].push_back(Id(v));
+    depends_.push_back(depends);
+    kind_.push_back(classify(Id(v)));
+    region_.push_back(kernels::loops_of(p_, nest_, i));
+  }
+}
+
+// The axis along which an offset steps by exactly one element, or -1.
+int Planner::unit_axis(Id offset) const {
+  std::map<Id, std::map<int, bool>> known;
+  const auto steps = [&](auto&& self, Id v) -> std::map<int, bool> {  // axis: by one
+    const Instr& i = at(v);
+    std::map<int, bool> s;
+    if (!block_axes(v)) return s;
+    if (i.op == Op::index) return {{int(i.imm), true}};
+    if (i.op != Op::scalar || (i.prim != Prim::add && i.prim != Prim::sub && i.prim != Prim::mul)) refuse("an offset that a dot reads at is not affine");
+    for (int k = 0; k < 2; ++k)
+      for (const auto& [axis, one] : self(self, i.in[k])) s[axis] = one && i.prim == Prim::add && !s.count(axis);
+    return s;
+  };
+  for (const auto& [axis, one] : steps(steps, offset))
+    if (one) return axis;
+  return -1;
+}
+
+// Dots that add to memory and store there again.
+void Planner::absorb() {
+  for (size_t v = 0; v < p_.instrs.size(); ++v) {
+    if (kind_[v] != Kind::dot || at(Id(v)).in[2] == no_value || users_[v].size() != 1) continue;
+    const Id to = at(Id(v)).in[2], store = users_[v][0];
+    const Instr &l = at(to), &s = at(store);
+    if (l.op != Op::load || s.op != Op::store || users_[to].size() != 1 || l.in[0] != s.in[0] || l.in[1] != s.in[1] || l.in[2] != no_value || s.in[3] != no_value) continue;
+    if (p_.params[at(l.in[0]).imm].dtype != at(Id(v)).dtype || unit_axis(l.in[1]) < 0) continue;
+    kind_[to] = kind_[store] = Kind::absorbed;
+  }
+}
+
+// ---- stages -------------------------------------------------------------------------------------------------------------
+// The first stage at which a kernel (or a dot) of the region can read u.
+int Planner::ready(Id u, uint8_t region, bool dot) const {
+  if (region_[u] != region) return 0;
+  switch (kind_[u]) {
+    case Kind::computed: return stage_[u];
+    case Kind::dot: return stage_[u] + !dot;
+    case Kind::last: return loop_stage_.at(int(at(at(u).in[0]).imm & 7)) + 1;
+    default: return 0;
+  }
+}
+int Planner::stage_of_loop(int loop) {
+  const auto known = loop_stage_.find(loop);
+  if (known != loop_stage_.end()) return known->second;
+  const uint8_t outer = uint8_t(nest_[size_t(loop)] & ~(1u << loop));
+  int stage = 0;
+  for (size_t v = 0; v < p_.instrs.size(); ++v)
+    if (region_[v] >> loop & 1)
+      for (Id in : at(Id(v)).in)
+        if (in != no_value && region_[in] == outer) stage = std::max(stage, stage_of(in) + (kind_[in] == Kind::dot));
+  return loop_stage_[loop] = stage;
+}
+int Planner::stage_of(Id v) {
+  if (stage_[v] >= 0) return stage_[v];
+  if (kind_[v] == Kind::last) return stage_of_loop(int(at(at(v).in[0]).imm & 7)) + 1;
+  if (kind_[v] != Kind::computed && kind_[v] != Kind::dot && kind_[v] != Kind::store && kind_[v] != Kind::next) return 0;
+  int stage = 0;
+  for (Id in : at(v).in) {
+    if (in == no_value || region_[in] != region_[v]) continue;
+    if (kind_[v] == Kind::next && in == at(v).in[0]) continue;
+    stage_of(in);
+    stage = std::max(stage, ready(in, region_[v], kind_[v] == Kind::dot));
+  }
+  return stage_[v] = stage;
+}
+
+// ---- places -------------------------------------------------------------------------------------------------------------
+int Planner::new_tile(Id v) {
+  const uint8_t axes = block_axes(v);
+  if (std::popcount(axes) > 2 || axes == 0) refuse("a value that has to be kept varies along no axis, or along more than two");
+  const int rows = std::countr_zero(axes), columns = std::popcount(axes) == 2 ? 15 - std::countl_zero(uint16_t(axes)) : -1;
+  plan_.tiles.push_back({plan_.slots, rows, columns, at(v).dtype});
+  plan_.slots += 2;
+  return int(plan_.tiles.size()) - 1;
+}
+// Is v read outside of the kernel that computes it?
+bool Planner::crosses(Id v) const {
+  return std::any_of(users_[v].begin(), users_[v].end(), [&](Id u) {
+    if (kind_[u] == Kind::dot) return true;
+    if (kind_[u] == Kind::carry) {
+      const int loop = int(at(u).imm & 7);
+      return region_[v] != uint8_t(nest_[size_t(loop)] & ~(1u << loop)) || stage_[v] != loop_stage_.at(loop);
+    }
+    return region_[u] != region_[v] || stage_[u] != stage_[v];
+  });
+}
+
+void Planner::place_carries() {
+  for (size_t v = 0; v < p_.instrs.size(); ++v) {
+    if (kind_[v] != Kind::carry) continue;
+    tile_[v] = new_tile(Id(v));
+    const int loop = int(at(Id(v)).imm & 7);
+    sinks_[{uint8_t(nest_[size_t(loop)] & ~(1u << loop)), stage_of_loop(loop)}].push_back({tile_[v], at(Id(v)).in[0]});
+    Id next = no_value;
+    std::vector<Id> readers;
+    for (Id u : users_[v])
+      if (kind_[u] == Kind::next && at(u).in[0] == v) next = u;
+      else if (kind_[u] != Kind::last) readers.push_back(u);
+    const Id value = at(next).in[1];
+    const bool from_dot = kind_[value] == Kind::dot && at(value).in[2] != no_value && region_[value] == region_[next];
+    const Id summand = from_dot ? at(value).in[2] : no_value;
+    // A dot that adds to the carry itself; or one kernel reads it once and writes it.
+    if (summand == v && readers.size() == 1) {
+      next_tile_[Id(v)] = tile_[value] = tile_[v];
+      continue;
+    }
+    const bool summand_alone = from_dot && kind_[summand] == Kind::computed && region_[summand] == region_[value] && users_[summand].size() == 1;
+    const Id made = summand_alone ? summand : next;
+    const bool once = in_place_ && readers.size() == 1 && kind_[readers[0]] == Kind::computed && region_[readers[0]] == region_[made] && stage_of(readers[0]) == stage_of(made);
+    const int tile = once ? tile_[v] : new_tile(Id(v));
+    next_tile_[Id(v)] = tile;
+    if (summand_alone) tile_[summand] = tile_[value] = tile;
+    else sinks_[{region_[next], stage_of(next)}].push_back({tile, value});
+    if (!once) plan_.loops[size_t(std::find_if(plan_.loops.begin(), plan_.loops.end(), [&](const Loop& l) { return l.axis == loop; }) - plan_.loops.begin())].swapped.emplace_back(plan_.tiles[size_t(tile_[v])].slot, plan_.tiles[size_t(tile)].slot);
+  }
+}
+
+Matrix Planner::matrix(Id access, int first, int second) {
+  const Instr& i = at(access);
+  Matrix m;
+  m.pointer = int(at(i.in[0]).imm), m.axis[0] = first, m.axis[1] = second, m.storage = p_.params[at(i.in[0]).imm].dtype;
+  m.offset = plan_.slots++, m.step[0] = plan_.slots++, m.step[1] = plan_.slots++;
+  m.depends = depends_[i.in[1]];
+  matrices_[region_[access]].emplace_back(i.in[1], m);
+  return m;
+}
+Operand Planner::operand(Id v, int first, int second) {
+  Operand o;
+  if (kind_[v] == Kind::reload && at(v).in[2] == no_value) {
+    unit_axis(at(v).in[1]);
+    o.matrix = matrix(v, first, second);
+    o.packed = plan_.packs++;
+    return o;
+  }
+  if (kind_[v] == Kind::last) v = at(v).in[0];
+  if (kind_[v] == Kind::reload || kind_[v] == Kind::cheap) {  // masked: by way of a kernel
+    refuse("a dot's operand is a masked load or a number of its place");
+  }
+  o.tile = tile_[v];
+  o.packed = plan_.packs++;
+  return o;
+}
+void Planner::place_dots() {
+  for (size_t v = 0; v < p_.instrs.size(); ++v) {
+    if (kind_[v] != Kind::dot) continue;
+    const Instr& i = at(Id(v));
+    const uint8_t c = block_axes(Id(v)), contracted = uint8_t(1u << i.imm);
+    if (std::popcount(c) != 2) refuse("a dot's result has not two axes");
+    int rows = std::countr_zero(c), columns = 15 - std::countl_zero(uint16_t(c));
+    const bool in_memory = i.in[2] != no_value && kind_[i.in[2]] == Kind::absorbed;
+    if (in_memory && unit_axis(at(i.in[2]).in[1]) == rows) std::swap(rows, columns);
+    Id a = i.in[0], b = i.in[1];
+    if (block_axes(a) != (contracted | 1u << rows)) std::swap(a, b);
+    if (block_axes(a) != (contracted | 1u << rows) || block_axes(b) != (contracted | 1u << columns)) refuse("a dot's operands have not one axis of the result each");
+    Dot d;
+    d.type = i.dtype, d.m = rows, d.n = columns, d.k = int(i.imm);
+    d.a = operand(a, rows, int(i.imm)), d.b = operand(b, int(i.imm), columns);
+    d.adds = i.in[2] != no_value;
+    if (in_memory) {
+      d.c.matrix = matrix(i.in[2], rows, columns);
+    } else {
+      if (tile_[v] < 0 && d.adds) {
+        if (kind_[i.in[2]] != Kind::computed || users_[i.in[2]].size() != 1) refuse("what a dot adds to is used elsewhere too");
+        tile_[v] = tile_[i.in[2]];
+      }
+      if (tile_[v] < 0) refuse("a dot's result is not kept");
+      d.c.tile = tile_[v];
+    }
+    waiting_[{region_[v], stage_[v]}].push_back({Step::Kind::dot, int(plan_.dots.size())});
+    plan_.dots.push_back(d);
+  }
+}
+
+void Planner::place() {
+  for (size_t v = 0; v < p_.instrs.size(); ++v) stage_of(Id(v));
+  for (size_t a = 0; a < p_.axes.size(); ++a)
+    if (p_.axes[a].kind == AxisKind::loop) stage_of_loop(int(a)), plan_.loops.push_back({int(a), {}, {}});
+  place_carries();
+  for (size_t v = 0; v < p_.instrs.size(); ++v) {
+    const Kind k = kind_[v];
+    if (k == Kind::uniform_load) uniform_[v] = plan_.slots++, uniforms_[region_[v]].push_back(Id(v));
+    if (k == Kind::dot && tile_[v] < 0 && at(Id(v)).in[2] == no_value) tile_[v] = new_tile(Id(v));
+    if (k == Kind::computed) {
+      if (tile_[v] < 0 && crosses(Id(v))) tile_[v] = new_tile(Id(v));
+      if (tile_[v] >= 0) sinks_[{region_[v], stage_[v]}].push_back({tile_[v], Id(v)});
+    }
+    if (k == Kind::store) sinks_[{region_[v], stage_[v]}].push_back({-1, Id(v)});
+  }
+  place_dots();
+  for (size_t l = 0; l < plan_.loops.size(); ++l) {
+    const int axis = plan_.loops[l].axis;
+    waiting_[{uint8_t(nest_[size_t(axis)] & ~(1u << axis)), loop_stage_.at(axis)}].push_back({Step::Kind::loop, int(l)});
+  }
+}
+
+// ---- steps --------------------------------------------------------------------------------------------------------------
+Block Planner::block(uint8_t region) {
+  Block b;
+  const std::string name = p_.name + "_" + std::to_string(region);
+  b.uniforms = int(plan_.kernels.size());
+  plan_.kernels.push_back(Writer(*this, name + "_uniform").uniforms(region));
+  for (size_t a = 0; a < p_.axes.size(); ++a)
+    if (blocks_ >> a & 1 && kernels::loops_of(p_, nest_, at(p_.axes[a].extent)) == region) b.bounded.push_back(int(a));
+  int last = -1;
+  for (const auto& [at, sinks] : sinks_)
+    if (at.first == region) last = std::max(last, at.second);
+  for (const auto& [at, steps] : waiting_)
+    if (at.first == region) last = std::max(last, at.second);
+  for (int s = 0; s <= last; ++s) {
+    std::map<int, std::vector<Sink>> by_rows;
+    for (const Sink& sink : sinks_[{region, s}]) {
+      const uint8_t axes = sink.tile >= 0 ? uint8_t(1u << plan_.tiles[size_t(sink.tile)].rows) : block_axes(sink.value);
+      if (!axes) refuse("a store of one element stands beside tiles");
+      by_rows[std::countr_zero(axes)].push_back(sink);
+    }
+    for (const auto& [rows, sinks] : by_rows) {
+      b.steps.push_back({Step::Kind::kernel, int(plan_.kernels.size()), rows});
+      plan_.kernels.push_back(Writer(*this, name + "_" + std::to_string(s) + "_" + std::to_string(rows)).rows(rows, sinks));
+    }
+    for (const Step& step : waiting_[{region, s}]) b.steps.push_back(step);
+  }
+  return b;
+}
+
+Plan Planner::run() {
+  facts();
+  absorb();
+  plan_.slots = plan_.self_slot(Dtype::Float64) + 1;
+  place();
+  frame_ = p_.params;
+  frame_.resize(size_t(plan_.slots), {ParamKind::integer, Dtype::Int64, false});
+  for (Dtype d : {Dtype::Int64, Dtype::Float32, Dtype::Float64}) frame_[size_t(plan_.self_slot(d))] = {ParamKind::pointer, d, false};
+  for (const Tile& t : plan_.tiles) frame_[size_t(t.slot)] = {ParamKind::pointer, t.type, false};
+  for (size_t v = 0; v < p_.instrs.size(); ++v)
+    if (uniform_[v] >= 0 && at(Id(v)).dtype != Dtype::Int64) frame_[size_t(uniform_[v])] = {ParamKind::number, at(Id(v)).dtype, false};
+  for (Param& f : frame_) f.written = false;
+  plan_.root = block(0);
+  for (Loop& l : plan_.loops) {
+    Block body = block(nest_[size_t(l.axis)]);
+    l.body = std::move(body);
+  }
+  return std::move(plan_);
+}
+
+// ---- kernels ------------------------------------------------------------------------------------------------------------
+Value Writer::axis_index(int axis) {
+  const auto at = axis_.find(axis);
+  if (at == axis_.end()) q_.refuse("a kernel needs an axis that it does not have");
+  return b_.index(at->second);
+}
+Value Writer::value(Id v) {
+  const auto known = known_.find(v);
+  if (known != known_.end()) return known->second;
+  return known_[v] = make(v);
+}
+Value Writer::make(Id v) {
+  const Instr& i = q_.at(v);
+  switch (i.op) {
+    case Op::pointer:
+    case Op::integer:
+    case Op::number: return slot_[i.imm];
+    case Op::index: return q_.blocks_ >> i.imm & 1 ? axis_index(int(i.imm)) : slot_[size_t(q_.plan_.index_slot(int(i.imm)))];
+    default: break;
+  }
+  if (q_.kind_[v] == Kind::uniform_load && q_.uniform_[v] >= 0 && row_axis_ >= 0) return slot_[size_t(q_.uniform_[v])];
+  const Id from = i.op == Op::last ? i.in[0] : v;
+  if (q_.kind_[from] == Kind::carry || q_.kind_[from] == Kind::dot) return tile_element(q_.tile_[from], q_.block_axes(from), true);
+  if (q_.kind_[v] == Kind::computed && q_.tile_[v] >= 0) {  // by another kernel?
+    const bool own = sinks_ && std::any_of(sinks_->begin(), sinks_->end(), [&](const Sink& s) { return s.value == v && s.tile == q_.tile_[v]; });
+    if (!own) return tile_element(q_.tile_[v], q_.block_axes(v), true);
+  }
+  const auto in = [&](int k) { return i.in[k] == no_value ? Value{} : value(i.in[k]); };
+  switch (i.op) {
+    case Op::scalar:
+      switch (scalar::prim_arity(i.prim)) {
+        case 0: return b_.apply(i.prim, i.dtype, {}, i.imm);
+        case 1: return b_.apply(i.prim, i.dtype, {in(0)}, i.imm);
+        case 2: return b_.apply(i.prim, i.dtype, {in(0), in(1)}, i.imm);
+        default: return b_.apply(i.prim, i.dtype, {in(0), in(1), in(2)}, i.imm);
+      }
+    case Op::load: return b_.load(in(0), in(1), in(2), in(3));
+    case Op::reduce: {
+      const Value of = in(0), mask = in(1);
+      if (!axis_.count(int(i.imm)) || int(i.imm) == row_axis_) q_.refuse("a reduce along the rows of a tile");
+      return b_.reduce(i.kind, of, axis_.at(int(i.imm)), mask, i.order, i.fused);
+    }
+    default: q_.refuse("an instruction stands where none can be computed");
+  }
+}
+Value Writer::tile_element(int tile, uint8_t axes, bool load, Value stored) {
+  const Tile& t = q_.plan_.tiles[size_t(tile)];
+  if (t.rows != row_axis_) q_.refuse("a tile is read along its columns outside of dots");
+  (void)axes;
+  Value offset = b_.mul(axis_index(t.rows), slot_[size_t(t.slot + 1)]);
+  if (t.columns >= 0) offset = b_.add(offset, axis_index(t.columns));
+  if (load) return b_.load(slot_[size_t(t.slot)], offset);
+  b_.store(slot_[size_t(t.slot)], offset, stored);
+  return {};
+}
+
+CpuKernel Writer::rows(int row_axis, const std::vector<Sink>& sinks) {
+  row_axis_ = row_axis, sinks_ = &sinks;
+  const auto add_axis = [&](int a, AxisKind kind) { axis_[a] = b_.axis(kind, slot_[size_t(q_.plan_.extent_slot(a))]); };
+  add_axis(row_axis, AxisKind::grid);
+  // Every block axis that the sinks need; axes that nothing uses would only be in the way.
+  uint8_t used = 0;
+  std::vector<bool> seen(q_.p_.instrs.size());
+  const auto visit = [&](auto&& self, Id v) -> void {
+    if (v == no_value || seen[v]) return;
+    seen[v] = true;
+    used = uint8_t(used | q_.block_axes(v));
+    const bool own = q_.kind_[v] != Kind::carry && q_.kind_[v] != Kind::dot && q_.kind_[v] != Kind::last;
+    if (own)
+      for (Id in : q_.at(v).in) self(self, in);
+  };
+  for (const Sink& s : sinks) {
+    visit(visit, s.value);
+    if (s.tile >= 0 && q_.plan_.tiles[size_t(s.tile)].columns >= 0) used = uint8_t(used | 1u << q_.plan_.tiles[size_t(s.tile)].columns);
+  }
+  for (int a = 0; a < 8; ++a)
+    if (used >> a & 1 && a != row_axis) add_axis(a, AxisKind::block);
+  std::vector<std::pair<const Sink*, Value>> values;
+  for (const Sink& s : sinks) values.emplace_back(&s, value(s.tile >= 0 ? s.value : q_.at(s.value).in[2]));
+  for (const auto& [s, v] : values) {
+    if (s->tile >= 0) {
+      tile_element(s->tile, 0, false, v);
+      continue;
+    }
+    const Instr& i = q_.at(s->value);
+    b_.store(value(i.in[0]), value(i.in[1]), v, i.in[3] == no_value ? Value{} : value(i.in[3]));
+  }
+  return compile_x86(b_.finish());
+}
+
+void Writer::keep(int slot, Value v) {
+  const Dtype d = b_.dtype(v);
+  b_.store(slot_[size_t(q_.plan_.self_slot(d))], b_.integer_constant(d == Dtype::Float32 ? 2 * slot : slot), v);
+}
+Writer::Affine Writer::affine(Id v) {
+  const Instr& i = q_.at(v);
+  if (!q_.block_axes(v)) return {value(v), {}};
+  if (i.op == Op::index) return {{}, {{int(i.imm), b_.integer_constant(1)}}};
+  Affine x = affine(i.in[0]), y = affine(i.in[1]);
+  if (i.prim == Prim::mul) {
+    if (!x.step.empty() && !y.step.empty()) q_.refuse("an offset that a dot reads at is not affine");
+    if (x.step.empty()) std::swap(x, y);
+    if (x.base.id != no_value) x.base = b_.mul(x.base, y.base);
+    for (auto& [axis, step] : x.step) step = b_.mul(step, y.base);
+    return x;
+  }
+  if (i.prim == Prim::sub) {
+    if (!y.step.empty()) q_.refuse("an offset that a dot reads at is not affine");
+    return {b_.apply(Prim::sub, Dtype::Int64, {x.base.id == no_value ? b_.integer_constant(0) : x.base, y.base}), x.step};
+  }
+  x.base = sum(x.base, y.base);
+  for (auto& [axis, step] : y.step) x.step[axis] = sum(x.step[axis], step);
+  return x;
+}
+CpuKernel Writer::uniforms(uint8_t region) {
+  std::vector<std::pair<int, Value>> kept;
+  for (size_t a = 0; a < q_.p_.axes.size(); ++a)
+    if (const Id extent = q_.p_.axes[a].extent; kernels::loops_of(q_.p_, q_.nest_, q_.at(extent)) == region) kept.emplace_back(q_.plan_.extent_slot(int(a)), value(extent));
+  if (const auto at = q_.uniforms_.find(region); at != q_.uniforms_.end())
+    for (Id v : at->second) kept.emplace_back(q_.uniform_[v], value(v));
+  if (const auto at = q_.matrices_.find(region); at != q_.matrices_.end())
+    for (const auto& [offset, m] : at->second) {
+      const Affine x = affine(offset);
+      kept.emplace_back(m.offset, x.base.id == no_value ? b_.integer_constant(0) : x.base);
+      for (int k = 0; k < 2; ++k) kept.emplace_back(m.step[k], x.step.count(m.axis[k]) ? x.step.at(m.axis[k]) : b_.integer_constant(0));
+    }
+  if (kept.empty()) return {};
+  b_.axis(AxisKind::grid, b_.integer_constant(1));
+  for (const auto& [slot, v] : kept) keep(slot, v);
+  return compile_x86(b_.finish());
+}
+
+}  // namespace
+}  // namespace tiles
+
+TileKernel compile_tiles(const kernels::Program& program) {
+  verify(program);
+  try {
+    return {std::make_shared<tiles::Plan>(tiles::Planner(program, true).run())};
+  } catch (const std::runtime_error&) {  // a kernel that cannot write where it reads
+    return {std::make_shared<tiles::Plan>(tiles::Planner(program, false).run())};
+  }
+}
+
+}  // namespace frit::jit
