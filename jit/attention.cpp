@@ -16,10 +16,11 @@ using kernels::AttentionKind;
 using kernels::Slot;
 
 namespace {
-AttentionKind kind_of_problem(const AttentionProblem& p) {
+AttentionKind kind_of_problem(const AttentionProblem& p, Value* const* mask) {
   AttentionKind k;
   k.storage = p.storage, k.causal = p.causal, k.dropout = p.dropout;
   k.mask = AttentionKind::Mask(p.mask);
+  if (mask) k.mask_type = (*mask)->dtype;
   return k;
 }
 const TileKernel& kernel_for(const AttentionKind& kind, bool gradient) {
@@ -46,7 +47,7 @@ int64_t grain_of(const AttentionProblem& p, bool gradient) {
 }
 // [instances, queries]: of each row of the scores; null: the row's result alone.
 void forward(const AttentionProblem& p, Value* const* inputs, Value* const* mask, Value& out, Value* sums) {
-  AttentionKind kind = kind_of_problem(p);
+  AttentionKind kind = kind_of_problem(p, mask);
   kind.logsumexp = sums != nullptr;
   AttentionArguments a = attention_arguments(p, inputs[0]->data(), inputs[1]->data(), inputs[2]->data(), mask ? (*mask)->data() : nullptr);
   a.push(out.data());
@@ -115,7 +116,7 @@ ValueRef run_attention_gradient(Trace& t, uint32_t n, Value* const* inputs) {
   a.push(sums->data());
   for (const ValueRef& g : given) a.push(g->data());
   count(&Counters::library_calls);
-  run_tiles(kernel_for(kind_of_problem(p), true), a.slots.data(), grain_of(p, true));
+  run_tiles(kernel_for(kind_of_problem(p, mask), true), a.slots.data(), grain_of(p, true));
   ValueRef query = rounded(std::move(given[0]), p.storage);
   for (int k = 0; k < 2; ++k) query->companion[k] = rounded(std::move(given[k + 1]), p.storage).leave();
   return query;

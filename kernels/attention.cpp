@@ -21,7 +21,7 @@ struct Frame : ProgramBuilder {
   }
   Value parameter(Slots s) {
     if (s <= Slots::value) return pointer(kind.storage);
-    if (s == Slots::mask) return pointer(kind.mask == AttentionKind::Mask::added ? type : Dtype::Bool);
+    if (s == Slots::mask) return pointer(kind.mask_type);
     if (s <= Slots::mask_at) return pointer(Dtype::Int64);
     if (s < Slots::scale) return integer();
     return number(s == Slots::rate ? Dtype::Float32 : s >= Slots::seed ? Dtype::Int64 : type);
@@ -56,7 +56,24 @@ struct Frame : ProgramBuilder {
     Value s = dot(q, k, e);
     if (kind.mask == AttentionKind::Mask::added) s = add(s, element(Slots::mask, instance, i, j));
     if (kind.mask == AttentionKind::Mask::choice) s = pick(element(Slots::mask, instance, i, j), s, real(-infinity));
-    return kind.causal ? pick(apply(Prim::lt, Dtype::Bool, {i, j}), real(-infinity), s) : s;
+    return kind.causal ? pick(apply(Prim::lt, Dtype::Bool, {causal_limit, lane}), real(-infinity), s) : s;
+  }
+  // Key j is forbidden to row i where its place in its block is above the limit. In Int32, so that it is one comparison of as many lanes as the
+  // scores have.
+  void forbid_later(Value i, Value first_key, int key) {
+    const Value ahead = apply(Prim::max, Dtype::Int64, {whole(-1), least(whole(tracer::attention_block), sub(i, first_key))});
+    causal_limit = convert(ahead, Dtype::Int32), lane = convert(index(key), Dtype::Int32);
+  }
+  Value causal_limit, lane;
+  // The greatest of a row, by whole numbers in the same order: quicker, and which NaN or which zero it is makes no difference to what follows (a
+  // row with a NaN ends in NaNs).
+  Value ordered(Value bits) {
+    const Value sign = apply(Prim::shr, Dtype::Int32, {bits, apply(Prim::constant, Dtype::Int32, {}, 31)});
+    return apply(Prim::bit_xor, Dtype::Int32, {bits, apply(Prim::bit_and, Dtype::Int32, {sign, apply(Prim::constant, Dtype::Int32, {}, 0x7fffffff)})});
+  }
+  Value greatest(Value s, int axis) {
+    if (type == Dtype::Float64) return reduce(Reduce::max, s, axis);
+    return apply(Prim::bitcast, type, {ordered(reduce(Reduce::max, ordered(apply(Prim::bitcast, Dtype::Int32, {s})), axis))});
   }
   Value dropped(Value p, Value instance, Value i, Value j) {
     if (!kind.dropout) return p;
@@ -77,11 +94,12 @@ Program attention_forward(const AttentionKind& kind) {
   const int key = b.axis(AxisKind::block, b.extent(b[Slots::keys], b.begin(turn)));
   const Value n = b.index(instance), group = b.div(n, b[Slots::share]);
   const Value i = b.add(b.begin(block), b.index(row)), j = b.add(b.begin(turn), b.index(key));
+  b.forbid_later(i, b.begin(turn), key);
 
   const Value q = b.mul(b.element(Slots::query, n, i, b.index(e)), b[Slots::scale]);
   const Value m = b.carry(turn, b.real(-infinity), {row}), l = b.carry(turn, b.real(0), {row}), acc = b.carry(turn, b.real(0), {row, f});
   const Value s = b.scores(q, b.element(Slots::key, group, j, b.index(e)), e, n, i, j);
-  const Value top = b.row_of(tracer::Op::maximum, {m, b.reduce(Reduce::max, s, key)});
+  const Value top = b.row_of(tracer::Op::maximum, {m, b.greatest(s, key)});
   const Value safe = b.pick(b.same(top, b.real(-infinity)), b.real(0), top);
   const Value p = b.exp(b.sub(s, safe)), again = b.exp(b.sub(m, safe));
   b.next(m, top);
@@ -108,6 +126,7 @@ Program attention_gradient(const AttentionKind& kind) {
   const int key = b.axis(AxisKind::block, b.extent(b[Slots::keys], b.begin(turn)));
   const Value group = b.index(groups), n = b.add(b.mul(group, b[Slots::share]), b.index(head));
   const Value i = b.add(b.begin(block), b.index(row)), j = b.add(b.begin(turn), b.index(key)), at = b.add(b.mul(n, b[Slots::queries]), i);
+  b.forbid_later(i, b.begin(turn), key);
 
   const Value q = b.mul(b.element(Slots::query, n, i, b.index(e)), b[Slots::scale]), k = b.element(Slots::key, group, j, b.index(e));
   const Value g = b.load(gradient, b.place(gradient_at, n, i, gradient_row, b.index(f), gradient_column));

@@ -8,6 +8,7 @@ struct AttentionKind {
   enum class Mask : uint8_t { none, choice, added };
   Dtype storage = Dtype::Float32;
   Mask mask = Mask::none;
+  Dtype mask_type = Dtype::Bool;
   bool causal = false, dropout = false;
   bool logsumexp = false;  // forward: stored
   bool operator==(const AttentionKind&) const = default;

@@ -50,7 +50,7 @@ Setting draw(Random& r) {
 std::vector<Var> tensors(Random& r, const Setting& s, Dtype d, Data data) {
   std::vector<Var> in;
   for (const Sizes* e : {&s.q, &s.k, &s.v}) in.push_back(make_tensor(r, d, *e, random_layout(r), -2, 2, data));
-  if (!s.mask.empty()) in.push_back(make_tensor(r, r.below(2) ? kBool : compute_dtype(d), s.mask, random_layout(r), -2, 2, data));
+  if (!s.mask.empty()) in.push_back(make_tensor(r, r.below(2) ? kBool : r.below(2) ? d : compute_dtype(d), s.mask, random_layout(r), -2, 2, data));
   return in;
 }
 void cross(Dtype d, RunMode mode, int count) {

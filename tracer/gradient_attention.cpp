@@ -108,7 +108,7 @@ std::vector<Var> written_vjp(RuleContext& c, const Var& gradient) {
   const Var ds = w.p * (dp - sum(w.p * dp, last_axis(dp), true));
   if (c.wants(0)) given[0] = w.to_input(0, matmul(ds, w.k) * w.scale);
   if (c.wants(1)) given[1] = w.to_input(1, matmul(transposed(ds), w.q) * w.scale);
-  if (c.input_count() > 3 && c.wants(3)) given[3] = sum_to(w.joined(ds), c.input_sizes(3));
+  if (c.input_count() > 3 && c.wants(3)) given[3] = convert(sum_to(w.joined(ds), c.input_sizes(3)), c.input_dtype(3));
   return given;
 }
 }  // namespace
@@ -131,7 +131,7 @@ Var attention_jvp(RuleContext& c, const std::vector<Var>& tangents) {
   if (tangents.size() > 3 && tangents[3].defined()) {
     Sizes scores = c.output_sizes();
     scores.back() = c.input_sizes(1)[scores.size() - 2];
-    gather(ts, w.split(expand(tangents[3], scores)));
+    gather(ts, w.split(expand(convert(tangents[3], w.type), scores)));
   }
   Var out;
   if (ts.defined()) gather(out, matmul(w.dropped(w.p * (ts - sum(w.p * ts, last_axis(ts), true))), w.v));

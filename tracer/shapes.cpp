@@ -318,7 +318,7 @@ struct Rule {
     require_equal(k.size[k.rank - 2], v.size[v.rank - 2], "key and value differ in length", "They must be equal on axis -2.");
     if (count == mask) return;
     const Result& m = part(mask);
-    if (m.dtype != Dtype::Bool && m.dtype != compute_dtype(q.dtype)) fail<DtypeError>(std::string("the mask has type ") + dtype_name(m.dtype), "Give booleans, or the type in which the row computes.");
+    if (m.dtype != Dtype::Bool && m.dtype != q.dtype && m.dtype != compute_dtype(q.dtype)) fail<DtypeError>(std::string("the mask has type ") + dtype_name(m.dtype), "Give booleans, or the query's type, or that in which the row computes.");
     if (m.rank > q.rank) fail("the mask has more axes than the scores", "Give a mask that broadcasts to them.");
     for (int i = 0; i < m.rank; ++i) {
       const int at = q.rank - m.rank + i;

@@ -2,7 +2,7 @@
 //
 // A thread runs instances with an array of slots, the arguments of every generated kernel of the plan (they all have the same parameters):
 //   the program's arguments · indices by axis · extents by axis · three pointers to the array itself, as Int64, Float32 and Float64, by
-//   which kernels store uniform values · values: a slot for a uniform one; for a tile a pointer and its pitch in elements
+//   which kernels store uniform values · one to 0, 1, 2 … as Int32 · values: a slot for a uniform one; for a tile a pointer and its pitch in elements
 // A tile's rows run along the lowest of its block axes.
 #pragma once
 #include <vector>
@@ -40,8 +40,9 @@ struct Dot {
 };
 struct Step {
   enum class Kind : uint8_t { kernel, dot, loop } kind;
-  int index;         // in kernels (with the row axis `rows`), dots, loops
-  int rows = -1;
+  int index;         // in kernels, dots, loops
+  int rows = -1;     // of a kernel: the axis of its rows, and whether they are its instances (else its lanes)
+  bool row_by_row = true;
 };
 struct Block {
   int uniforms = -1;             // a kernel, run first
@@ -64,6 +65,7 @@ struct Plan {
   int index_slot(int axis) const { return int(program.params.size()) + axis; }
   int extent_slot(int axis) const { return int(program.params.size() + program.axes.size()) + axis; }
   int self_slot(Dtype d) const { return extent_slot(int(program.axes.size())) + (d == Dtype::Float32 ? 1 : d == Dtype::Float64 ? 2 : 0); }
+  int ramp_slot() const { return self_slot(Dtype::Float64) + 1; }
 };
 
 // C = A B or C += A B, in the type `wide` says; steps in bytes. A: rows contiguous or columns; B: rows contiguous, or packed.

@@ -1,11 +1,15 @@
 // From a block program with loops and dots to a plan. Each instruction runs in a region, the turn of a nest of loops, and there at a stage: a
-// stage is generated kernels for what can be computed, then the dots and inner loops that wait for it. Index arithmetic and loads of what
-// nobody writes are done again wherever they are needed; other values that cross from one kernel to another, or to a dot, have a tile.
+// stage is generated kernels for what can be computed, then the dots and inner loops that wait for it. What varies along rows alone is
+// computed by kernels whose lanes are the rows, all at once; the rest row by row; so what is made of a row's sum is another stage. Index
+// arithmetic and loads of what nobody writes are done again wherever they are needed; other values that cross from one kernel to another,
+// or to a dot, have a tile.
 // Start at compile_tiles; Planner::place decides, Writer writes the kernels.
 #include <algorithm>
 #include <bit>
+#include <climits>
 #include <map>
 #include <stdexcept>
+#include <tuple>
 #include "jit/x86/tiles.h"
 #include "jit/x86/tiles_parts.h"
 
@@ -36,6 +40,7 @@ class Planner {
  private:
   friend class Writer;
   using Stage = std::pair<uint8_t, int>;  // region, stage
+  using Group = std::tuple<uint8_t, int, bool>;  // and: row by row (what the others of the stage make is there)
 
   [[noreturn]] void refuse(const std::string& why) const { throw std::runtime_error("block program " + p_.name + ": " + why); }
   const Instr& at(Id v) const { return p_.instrs[v]; }
@@ -46,12 +51,18 @@ class Planner {
   void absorb();
   int unit_axis(Id offset) const;
   int ready(Id u, uint8_t region, bool dot) const;
+  int after(Id u) const { return stage_[u] + (kind_[u] == Kind::dot || at(u).op == Op::reduce); }
+  int child(uint8_t region, uint8_t inside) const { return std::countr_zero(uint8_t(inside & ~region)); }
+  void postpone();
+  bool by_rows(Id v) const;
+  Group group_of(Id v) const { return {region_[v], stage_[v], by_rows(v)}; }
   int stage_of_loop(int loop);
   int stage_of(Id v);
   void place();
   void place_carries();
   void place_dots();
   int new_tile(Id v);
+  int taken_over(Id v);
   bool crosses(Id v) const;
   Operand operand(Id v, int first, int second);
   Matrix matrix(Id access, int first, int second);
@@ -66,9 +77,10 @@ class Planner {
   std::vector<uint16_t> depends_;
   std::vector<std::vector<Id>> users_;
   std::vector<int> stage_, tile_, uniform_;    // by value; -1
+  std::vector<bool> taken_;                    // by value: its tile is another's from here on
   std::map<int, int> loop_stage_;
   std::map<Id, int> next_tile_;                // by carry: where its next value goes
-  std::map<Stage, std::vector<Sink>> sinks_;
+  std::map<Group, std::vector<Sink>> sinks_;
   std::map<uint8_t, std::vector<Id>> uniforms_;  // by region: uniform loads
   std::map<uint8_t, std::vector<std::pair<Id, Matrix>>> matrices_;
   std::map<Stage, std::vector<Step>> waiting_;
@@ -83,7 +95,7 @@ class Writer {
     for (const Param& f : q_.frame_)
       slot_.push_back(f.kind == ParamKind::pointer ? b_.pointer(f.dtype) : f.kind == ParamKind::integer ? b_.integer() : b_.number(f.dtype));
   }
-  CpuKernel rows(int row_axis, const std::vector<Sink>& sinks);
+  CpuKernel rows(int row_axis, bool row_by_row, const std::vector<Sink>& sinks);
   CpuKernel uniforms(uint8_t region);
 
  private:
@@ -119,7 +131,7 @@ Kind Planner::classify(Id v) const {
     case Op::number:
     case Op::index: return Kind::cheap;
     case Op::scalar: {
-      const bool whole = i.dtype == Dtype::Int64 || i.dtype == Dtype::Bool;
+      const bool whole = i.dtype == Dtype::Int64 || i.dtype == Dtype::Bool || (i.dtype == Dtype::Int32 && i.prim == Prim::convert);
       return operands && (!block_axes(v) || whole) ? Kind::cheap : Kind::computed;
     }
     case Op::load:
@@ -139,7 +151,7 @@ void Planner::facts() {
   for (size_t a = 0; a < p_.axes.size(); ++a)
     if (p_.axes[a].kind == AxisKind::block) blocks_ = uint8_t(blocks_ | 1u << a);
     else if (p_.axes[a].kind == AxisKind::sequential) refuse("sequential axes and dots do not go together");
-  users_.resize(count), stage_.assign(count, -1), tile_.assign(count, -1), uniform_.assign(count, -1);
+  users_.resize(count), taken_.assign(count, false), stage_.assign(count, -1), tile_.assign(count, -1), uniform_.assign(count, -1);
   for (size_t v = 0; v < count; ++v) {
     const Instr& i = at(Id(v));
     uint16_t depends = i.op == Op::index && !(blocks_ >> i.imm & 1) ? uint16_t(1u << i.imm) : 0;
@@ -187,7 +199,7 @@ void Planner::absorb() {
 int Planner::ready(Id u, uint8_t region, bool dot) const {
   if (region_[u] != region) return 0;
   switch (kind_[u]) {
-    case Kind::computed: return stage_[u];
+    case Kind::computed: return after(u);
     case Kind::dot: return stage_[u] + !dot;
     case Kind::last: return loop_stage_.at(int(at(at(u).in[0]).imm & 7)) + 1;
     default: return 0;
@@ -201,7 +213,7 @@ int Planner::stage_of_loop(int loop) {
   for (size_t v = 0; v < p_.instrs.size(); ++v)
     if (region_[v] >> loop & 1)
       for (Id in : at(Id(v)).in)
-        if (in != no_value && region_[in] == outer) stage = std::max(stage, stage_of(in) + (kind_[in] == Kind::dot));
+        if (in != no_value && region_[in] == outer) stage = std::max(stage, stage_of(in) + (kind_[in] == Kind::dot || at(in).op == Op::reduce));
   return loop_stage_[loop] = stage;
 }
 int Planner::stage_of(Id v) {
@@ -216,6 +228,25 @@ int Planner::stage_of(Id v) {
     stage = std::max(stage, ready(in, region_[v], kind_[v] == Kind::dot));
   }
   return stage_[v] = stage;
+}
+
+// What can wait is computed where it is read, so that fewer values have to be kept.
+void Planner::postpone() {
+  for (size_t v = p_.instrs.size(); v-- > 0;) {
+    if (kind_[v] != Kind::computed || (at(Id(v)).op == Op::load && written(at(Id(v)).in[0])) || users_[v].empty()) continue;
+    int latest = INT_MAX;
+    for (Id u : users_[v]) {
+      const int loop = kind_[u] == Kind::carry ? int(at(u).imm & 7) : region_[u] != region_[v] ? child(region_[v], region_[u]) : -1;
+      latest = std::min(latest, loop >= 0 ? loop_stage_.at(loop) : stage_[u]);
+    }
+    stage_[v] = std::max(stage_[v], latest - (at(Id(v)).op == Op::reduce));
+  }
+}
+// A value of rows alone that is no reduction has nothing but such values in it.
+bool Planner::by_rows(Id v) const {
+  if (kind_[v] == Kind::next) v = at(v).in[1];
+  if (kind_[v] == Kind::store) return std::popcount(block_axes(v)) != 1;
+  return std::popcount(block_axes(v)) != 1 || (kind_[v] == Kind::computed && at(v).op == Op::reduce);
 }
 
 // ---- places -------------------------------------------------------------------------------------------------------------
@@ -233,10 +264,30 @@ bool Planner::crosses(Id v) const {
     if (kind_[u] == Kind::dot) return true;
     if (kind_[u] == Kind::carry) {
       const int loop = int(at(u).imm & 7);
-      return region_[v] != uint8_t(nest_[size_t(loop)] & ~(1u << loop)) || stage_[v] != loop_stage_.at(loop);
+      return group_of(v) != Group(uint8_t(nest_[size_t(loop)] & ~(1u << loop)), loop_stage_.at(loop), plan_.tiles[size_t(tile_[u])].columns >= 0);
     }
-    return region_[u] != region_[v] || stage_[u] != stage_[v];
+    return group_of(u) != group_of(v);
   });
+}
+
+// The tile of a value that is read for the last time where v is computed, element by element; -1: there is none.
+int Planner::taken_over(Id v) {
+  if (!in_place_) return -1;
+  for (Id u = 0; u < v; ++u) {
+    if (tile_[u] < 0 || taken_[u] || (kind_[u] != Kind::dot && kind_[u] != Kind::computed) || region_[u] != region_[v]) continue;
+    if (block_axes(u) != block_axes(v) || std::popcount(block_axes(v)) != 2 || at(u).dtype != at(v).dtype) continue;
+    if (group_of(u) == group_of(v) && kind_[u] == Kind::computed) continue;
+    bool here = false, only = true;
+    for (Id w : users_[u]) {
+      const bool reads = kind_[w] != Kind::dot && kind_[w] != Kind::next && kind_[w] != Kind::carry && group_of(w) == group_of(v);
+      const bool own = kind_[u] == Kind::computed && kind_[w] != Kind::dot && kind_[w] != Kind::next && kind_[w] != Kind::carry && group_of(w) == group_of(u);
+      here |= reads, only &= reads || own;
+    }
+    if (!here || !only) continue;
+    taken_[u] = true;
+    return tile_[u];
+  }
+  return -1;
 }
 
 void Planner::place_carries() {
@@ -244,7 +295,7 @@ void Planner::place_carries() {
     if (kind_[v] != Kind::carry) continue;
     tile_[v] = new_tile(Id(v));
     const int loop = int(at(Id(v)).imm & 7);
-    sinks_[{uint8_t(nest_[size_t(loop)] & ~(1u << loop)), stage_of_loop(loop)}].push_back({tile_[v], at(Id(v)).in[0]});
+    sinks_[{uint8_t(nest_[size_t(loop)] & ~(1u << loop)), stage_of_loop(loop), plan_.tiles[size_t(tile_[v])].columns >= 0}].push_back({tile_[v], at(Id(v)).in[0]});
     Id next = no_value;
     std::vector<Id> readers;
     for (Id u : users_[v])
@@ -260,11 +311,11 @@ void Planner::place_carries() {
     }
     const bool summand_alone = from_dot && kind_[summand] == Kind::computed && region_[summand] == region_[value] && users_[summand].size() == 1;
     const Id made = summand_alone ? summand : next;
-    const bool once = in_place_ && readers.size() == 1 && kind_[readers[0]] == Kind::computed && region_[readers[0]] == region_[made] && stage_of(readers[0]) == stage_of(made);
+    const bool once = in_place_ && readers.size() == 1 && kind_[readers[0]] == Kind::computed && group_of(readers[0]) == group_of(made);
     const int tile = once ? tile_[v] : new_tile(Id(v));
     next_tile_[Id(v)] = tile;
     if (summand_alone) tile_[summand] = tile_[value] = tile;
-    else sinks_[{region_[next], stage_of(next)}].push_back({tile, value});
+    else sinks_[group_of(next)].push_back({tile, value});
     if (!once) plan_.loops[size_t(std::find_if(plan_.loops.begin(), plan_.loops.end(), [&](const Loop& l) { return l.axis == loop; }) - plan_.loops.begin())].swapped.emplace_back(plan_.tiles[size_t(tile_[v])].slot, plan_.tiles[size_t(tile)].slot);
   }
 }
@@ -329,16 +380,18 @@ void Planner::place() {
   for (size_t v = 0; v < p_.instrs.size(); ++v) stage_of(Id(v));
   for (size_t a = 0; a < p_.axes.size(); ++a)
     if (p_.axes[a].kind == AxisKind::loop) stage_of_loop(int(a)), plan_.loops.push_back({int(a), {}, {}});
+  postpone();
   place_carries();
   for (size_t v = 0; v < p_.instrs.size(); ++v) {
     const Kind k = kind_[v];
     if (k == Kind::uniform_load) uniform_[v] = plan_.slots++, uniforms_[region_[v]].push_back(Id(v));
     if (k == Kind::dot && tile_[v] < 0 && at(Id(v)).in[2] == no_value) tile_[v] = new_tile(Id(v));
     if (k == Kind::computed) {
+      if (tile_[v] < 0 && crosses(Id(v))) tile_[v] = taken_over(Id(v));
       if (tile_[v] < 0 && crosses(Id(v))) tile_[v] = new_tile(Id(v));
-      if (tile_[v] >= 0) sinks_[{region_[v], stage_[v]}].push_back({tile_[v], Id(v)});
+      if (tile_[v] >= 0) sinks_[group_of(Id(v))].push_back({tile_[v], Id(v)});
     }
-    if (k == Kind::store) sinks_[{region_[v], stage_[v]}].push_back({-1, Id(v)});
+    if (k == Kind::store) sinks_[group_of(Id(v))].push_back({-1, Id(v)});
   }
   place_dots();
   for (size_t l = 0; l < plan_.loops.size(); ++l) {
@@ -357,19 +410,21 @@ Block Planner::block(uint8_t region) {
     if (blocks_ >> a & 1 && kernels::loops_of(p_, nest_, at(p_.axes[a].extent)) == region) b.bounded.push_back(int(a));
   int last = -1;
   for (const auto& [at, sinks] : sinks_)
-    if (at.first == region) last = std::max(last, at.second);
+    if (std::get<0>(at) == region) last = std::max(last, std::get<1>(at));
   for (const auto& [at, steps] : waiting_)
     if (at.first == region) last = std::max(last, at.second);
   for (int s = 0; s <= last; ++s) {
-    std::map<int, std::vector<Sink>> by_rows;
-    for (const Sink& sink : sinks_[{region, s}]) {
-      const uint8_t axes = sink.tile >= 0 ? uint8_t(1u << plan_.tiles[size_t(sink.tile)].rows) : block_axes(sink.value);
-      if (!axes) refuse("a store of one element stands beside tiles");
-      by_rows[std::countr_zero(axes)].push_back(sink);
-    }
-    for (const auto& [rows, sinks] : by_rows) {
-      b.steps.push_back({Step::Kind::kernel, int(plan_.kernels.size()), rows});
-      plan_.kernels.push_back(Writer(*this, name + "_" + std::to_string(s) + "_" + std::to_string(rows)).rows(rows, sinks));
+    for (const bool row_by_row : {false, true}) {
+      std::map<int, std::vector<Sink>> of_rows;
+      for (const Sink& sink : sinks_[{region, s, row_by_row}]) {
+        const uint8_t axes = sink.tile >= 0 ? uint8_t(1u << plan_.tiles[size_t(sink.tile)].rows) : block_axes(sink.value);
+        if (!axes) refuse("a store of one element stands beside tiles");
+        of_rows[std::countr_zero(axes)].push_back(sink);
+      }
+      for (const auto& [rows, sinks] : of_rows) {
+        b.steps.push_back({Step::Kind::kernel, int(plan_.kernels.size()), rows, row_by_row});
+        plan_.kernels.push_back(Writer(*this, name + "_" + std::to_string(s) + (row_by_row ? "_tile" : "_rows")).rows(rows, row_by_row, sinks));
+      }
     }
     for (const Step& step : waiting_[{region, s}]) b.steps.push_back(step);
   }
@@ -379,11 +434,12 @@ Block Planner::block(uint8_t region) {
 Plan Planner::run() {
   facts();
   absorb();
-  plan_.slots = plan_.self_slot(Dtype::Float64) + 1;
+  plan_.slots = plan_.ramp_slot() + 1;
   place();
   frame_ = p_.params;
   frame_.resize(size_t(plan_.slots), {ParamKind::integer, Dtype::Int64, false});
   for (Dtype d : {Dtype::Int64, Dtype::Float32, Dtype::Float64}) frame_[size_t(plan_.self_slot(d))] = {ParamKind::pointer, d, false};
+  frame_[size_t(plan_.ramp_slot())] = {ParamKind::pointer, Dtype::Int32, false};
   for (const Tile& t : plan_.tiles) frame_[size_t(t.slot)] = {ParamKind::pointer, t.type, false};
   for (size_t v = 0; v < p_.instrs.size(); ++v)
     if (uniform_[v] >= 0 && at(Id(v)).dtype != Dtype::Int64) frame_[size_t(uniform_[v])] = {ParamKind::number, at(Id(v)).dtype, false};
@@ -423,6 +479,9 @@ Value Writer::make(Id v) {
     const bool own = sinks_ && std::any_of(sinks_->begin(), sinks_->end(), [&](const Sink& s) { return s.value == v && s.tile == q_.tile_[v]; });
     if (!own) return tile_element(q_.tile_[v], q_.block_axes(v), true);
   }
+  // Indices of lanes in Int32 are read: so they take as many lanes as Float32.
+  if (i.op == Op::scalar && i.prim == Prim::convert && i.dtype == Dtype::Int32 && q_.at(i.in[0]).op == Op::index && q_.block_axes(i.in[0]) && q_.at(i.in[0]).imm != uint64_t(row_axis_))
+    return b_.load(slot_[size_t(q_.plan_.ramp_slot())], value(i.in[0]));
   const auto in = [&](int k) { return i.in[k] == no_value ? Value{} : value(i.in[k]); };
   switch (i.op) {
     case Op::scalar:
@@ -445,17 +504,18 @@ Value Writer::tile_element(int tile, uint8_t axes, bool load, Value stored) {
   const Tile& t = q_.plan_.tiles[size_t(tile)];
   if (t.rows != row_axis_) q_.refuse("a tile is read along its columns outside of dots");
   (void)axes;
-  Value offset = b_.mul(axis_index(t.rows), slot_[size_t(t.slot + 1)]);
-  if (t.columns >= 0) offset = b_.add(offset, axis_index(t.columns));
+  Value offset = axis_index(t.rows);
+  if (t.columns >= 0) offset = b_.add(b_.mul(offset, slot_[size_t(t.slot + 1)]), axis_index(t.columns));
   if (load) return b_.load(slot_[size_t(t.slot)], offset);
   b_.store(slot_[size_t(t.slot)], offset, stored);
   return {};
 }
 
-CpuKernel Writer::rows(int row_axis, const std::vector<Sink>& sinks) {
+CpuKernel Writer::rows(int row_axis, bool row_by_row, const std::vector<Sink>& sinks) {
   row_axis_ = row_axis, sinks_ = &sinks;
   const auto add_axis = [&](int a, AxisKind kind) { axis_[a] = b_.axis(kind, slot_[size_t(q_.plan_.extent_slot(a))]); };
-  add_axis(row_axis, AxisKind::grid);
+  if (row_by_row) add_axis(row_axis, AxisKind::grid);
+  else b_.axis(AxisKind::grid, b_.integer_constant(1)), add_axis(row_axis, AxisKind::block);
   // Every block axis that the sinks need; axes that nothing uses would only be in the way.
   uint8_t used = 0;
   std::vector<bool> seen(q_.p_.instrs.size());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <climits>
+#include <numeric>
 #include "jit/x86/tiles.h"
 #include "jit/x86/tiles_parts.h"
 #include "runtime/cpu.h"
@@ -32,7 +33,8 @@ struct Layout {
   int64_t bound[most_axes] = {}, grid[most_axes] = {};
   int grids = 0;
   int64_t instances = 1;
-  size_t tile[most_slots / 2] = {}, bytes = 0;
+  size_t tile[most_slots / 2] = {}, ramp = 0, bytes = 0;
+  int64_t longest = 0;                     // block axis
   int64_t pitch[most_slots / 2] = {};
   Pack pack[most_packs];
 
@@ -43,6 +45,9 @@ struct Layout {
       pitch[t] = tile_of.columns < 0 ? 1 : round_up(std::max<int64_t>(bound[tile_of.columns], 1), 16);
       tile[t] = take(size_t(pitch[t] * std::max<int64_t>(bound[tile_of.rows], 1)) * size_of(tile_of.type));
     }
+    for (size_t a = 0; a < plan.program.axes.size(); ++a)
+      if (plan.program.axes[a].kind == kernels::AxisKind::block) longest = std::max(longest, bound[a]);
+    ramp = take(size_t(longest) * sizeof(int32_t));
     for (const Dot& d : plan.dots) plan_pack(d, d.a, false), plan_pack(d, d.b, true);
   }
 
@@ -89,6 +94,9 @@ class Runner {
   Runner(const Layout& layout, char* scratch) : l_(layout), plan_(layout.plan), scratch_(scratch) {
     std::copy_n(l_.args, plan_.program.params.size(), slot_);
     for (Dtype d : {Dtype::Int64, Dtype::Float32, Dtype::Float64}) slot_[plan_.self_slot(d)] = reinterpret_cast<Slot>(slot_);
+    int32_t* const ramp = reinterpret_cast<int32_t*>(scratch + l_.ramp);
+    std::iota(ramp, ramp + l_.longest, 0);
+    slot_[plan_.ramp_slot()] = reinterpret_cast<Slot>(ramp);
     for (size_t t = 0; t < plan_.tiles.size(); ++t) {
       slot_[plan_.tiles[t].slot] = reinterpret_cast<Slot>(scratch + l_.tile[t]);
       slot_[plan_.tiles[t].slot + 1] = Slot(l_.pitch[t]);
@@ -113,7 +121,7 @@ class Runner {
     for (const Step& s : b.steps) {
       switch (s.kind) {
         case Step::Kind::kernel:
-          if (extent(s.rows) > 0) plan_.kernels[size_t(s.index)].entry(slot_, 0, extent(s.rows), 0, INT64_MAX);
+          if (extent(s.rows) > 0) plan_.kernels[size_t(s.index)].entry(slot_, 0, s.row_by_row ? extent(s.rows) : 1, 0, INT64_MAX);
           break;
         case Step::Kind::dot: dot(plan_.dots[size_t(s.index)]); break;
         case Step::Kind::loop: {
