@@ -159,11 +159,18 @@ Tensor future_of(int64_t length) {
   const Tensor at = torch::arange(length, torch::kInt64);
   return at.unsqueeze(0) > at.unsqueeze(1);
 }
+// On LibTorch the formula; the peer torch has its fused attention as rows of its own.
 Work attention_row(int64_t length, bool backward) {
   const std::vector<int64_t> sizes{2, 8, length, 64};
-  const Tensor q = numbers(sizes) * 4, k = numbers(sizes, 77) * 4, v = numbers(sizes, 99), future = future_of(length);
-  if (backward) return backward_of([future](const Tensors& t) { return attention(t[0], t[1], t[2], future); }, {q, k, v});
-  return {[=] { return Tensors{attention(q, k, v, future)}; }};
+  const Tensor q = numbers(sizes) * 4, k = numbers(sizes, 77) * 4, v = numbers(sizes, 99);
+#ifdef USE_TORCH
+  const Tensor future = future_of(length);
+  const auto causal = [future](const Tensor& q, const Tensor& k, const Tensor& v) { return attention(q, k, v, future); };
+#else
+  const auto causal = [](const Tensor& q, const Tensor& k, const Tensor& v) { return frit::scaled_dot_product_attention(q, k, v, {}, 0.0, true); };
+#endif
+  if (backward) return backward_of([causal](const Tensors& t) { return causal(t[0], t[1], t[2]); }, {q, k, v});
+  return {[=] { return Tensors{causal(q, k, v)}; }};
 }
 
 struct MlpImpl : nn::Module {
@@ -311,6 +318,8 @@ const std::vector<Row>& rows() {
       {"P7 attention S 128", [] { return attention_row(128, false); }},
       {"P7 attention S 512", [] { return attention_row(512, false); }},
       {"P7 attention S 2048", [] { return attention_row(2048, false); }},
+      {"P7 attention S 4096", [] { return attention_row(4096, false); }},
+      {"P7 attention forward + backward S 128", [] { return attention_row(128, true); }},
       {"P7 attention forward + backward S 512", [] { return attention_row(512, true); }},
       {"C1 conv2d [32,64,56,56] by [64,64,3,3]", [] { return convolution_row(32, 64, 56, 1, false); }},
       {"C1 conv2d forward + backward [32,64,56,56] by [64,64,3,3]", [] { return convolution_row(32, 64, 56, 1, true); }},
@@ -318,6 +327,8 @@ const std::vector<Row>& rows() {
       {"C1 conv2d depthwise forward + backward [32,64,56,56]", [] { return convolution_row(32, 64, 56, 64, true); }},
       {"C2 max_pool2d [32,64,56,56] by 3, stride 2", [] { return pool_row(false); }},
       {"C2 max_pool2d forward + backward [32,64,56,56] by 3, stride 2", [] { return pool_row(true); }},
+      {"P7 attention forward + backward S 2048", [] { return attention_row(2048, true); }},
+      {"P7 attention forward + backward S 4096", [] { return attention_row(4096, true); }},
       {"P8 MLP step, batch 64, SGD", [] { return mlp_row(64, false); }},
       {"P8 MLP step, batch 64, AdamW", [] { return mlp_row(64, true); }},
       {"P8 MLP step, batch 512, AdamW", [] { return mlp_row(512, true); }},

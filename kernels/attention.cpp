@@ -35,7 +35,10 @@ struct Frame : ProgramBuilder {
   Value least(Value a, Value b) { return apply(Prim::min, Dtype::Int64, {a, b}); }
   Value pick(Value c, Value a, Value b) { return apply(Prim::select, dtype(a), {c, a, b}); }
   Value row_of(tracer::Op op, std::initializer_list<Value> in) { return expand(tracer::pointwise_function(op, type), in, {})[0]; }
-  Value exp(Value a) { return row_of(tracer::Op::exp, {a}); }
+  Value exp(Value a) {  // attention.h's e
+    const Value lowest = real(tracer::lowest_exponent(type)), low = apply(Prim::lt, Dtype::Bool, {a, lowest});
+    return pick(low, real(0), row_of(tracer::Op::exp, {pick(low, lowest, a)}));
+  }
 
   // Blocks of a length: how many, and the extent of the one that begins at `first`.
   Value blocks(Value length) { return div(add(length, whole(tracer::attention_block - 1)), whole(tracer::attention_block)); }

@@ -2,7 +2,9 @@
 // written out; and the memory that they take.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include "frit/frit.h"
 #include "frit/nn/attention.h"
+#include "jit/verify.h"
 #include "runtime/cpu.h"
 #include "runtime/error.h"
 #include "runtime/launch.h"
@@ -92,4 +94,87 @@ TEST_CASE("ops: attention with narrower registers, and by one thread") {
   use_avx512(wide);
   set_num_threads(threads);
   report("attention, AVX2");
+}
+
+namespace {
+struct Inputs {
+  Tensor q, k, v, g;
+};
+Inputs inputs(const std::string& name, const Sizes& q, const Sizes& k, Dtype d) {
+  Random r(name);
+  const auto make = [&](const Sizes& s) { return Tensor(make_tensor(r, d, s, L::contiguous, -2, 2, Data::domain)); };
+  return {make(q).requires_grad_(), make(k).requires_grad_(), make(k).requires_grad_(), make(q)};
+}
+// The scores written out.
+Tensor written(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& allowed, double scale) {
+  return where(allowed, q.matmul(k.mT()) * scale, Scalar(-INFINITY)).softmax(-1).matmul(v);
+}
+}  // namespace
+
+TEST_CASE("ops: attention's gradients are those of the formula written out, fused and recorded") {
+  for (bool recorded : {false, true})
+    for (RunMode mode : all_modes) {
+      InMode scope(mode);
+      const Inputs in = inputs("written", {2, 3, 70, 9}, {2, 3, 70, 9}, kFloat64);
+      const Tensor allowed = arange(70).unsqueeze(1).ge(arange(70));
+      const Tensor out = scaled_dot_product_attention(in.q, in.k, in.v, {}, 0.0, true), plain = written(in.q, in.k, in.v, allowed, 1.0 / 3);
+      const auto a = autograd::grad({out}, {in.q, in.k, in.v}, {in.g}, std::nullopt, recorded), b = autograd::grad({plain}, {in.q, in.k, in.v}, {in.g});
+      INFO(mode_name(mode) << (recorded ? ", recorded" : ""));
+      CHECK(out.allclose(plain, 1e-12, 1e-12));
+      for (size_t i = 0; i < 3; ++i) CHECK(a[i].allclose(b[i], 1e-10, 1e-11));
+    }
+}
+
+TEST_CASE("ops: attention does not depend on threads") {
+  const int threads = num_threads();
+  std::vector<Var> first;
+  for (int n : {1, 2, 5}) {
+    set_num_threads(n);
+    manual_seed(3);
+    const Inputs in = inputs("threads", {3, 4, 200, 24}, {3, 4, 150, 24}, kFloat32);
+    const Tensor out = scaled_dot_product_attention(in.q, in.k, in.v, {}, 0.2);
+    std::vector<Var> all{out};
+    for (const Tensor& t : autograd::grad({out}, {in.q, in.k, in.v}, {in.g})) all.push_back(t);
+    if (first.empty()) first = all;
+    for (size_t i = 0; i < all.size(); ++i) CHECK(same_bits(all[i], first[i]));
+  }
+  set_num_threads(threads);
+}
+
+TEST_CASE("ops: attention takes no memory for its scores") {
+  for (RunMode mode : all_modes) {
+    InMode scope(mode);
+    const int64_t length = 4096, row = length * 16 * 4;  // bytes of each operand
+    const Inputs in = inputs("memory", {1, 1, length, 16}, {1, 1, length, 16}, kFloat32);
+    synchronize();
+    memory::reset_peak();
+    const int64_t before = memory::stats(kCPU).current;
+    const Tensor out = scaled_dot_product_attention(in.q, in.k, in.v, {}, 0.1, true);
+    const auto given = autograd::grad({out}, {in.q, in.k, in.v}, {in.g});
+    synchronize();
+    INFO(mode_name(mode));
+    CHECK(memory::stats(kCPU).peak - before <= 6 * row);  // the result, its sums, three gradients
+    CHECK(given[0].isfinite().all().item<bool>());
+  }
+}
+
+TEST_CASE("ops: attention in a checkpoint, a frozen step, a verified run and an explanation") {
+  const Inputs in = inputs("wirings", {2, 2, 65, 8}, {2, 2, 65, 8}, kFloat32);
+  const auto block = [&](const Tensor& q) { return scaled_dot_product_attention(q.sin(), in.k, in.v, {}, 0.0, true).tanh(); };
+  const Tensor plain = autograd::grad({block(in.q)}, {in.q}, {in.g})[0];
+  const auto saved = autograd::checkpoint([&](const autograd::variable_list& x) -> autograd::variable_list { return {block(x[0])}; }, {in.q});
+  CHECK(same_bits(autograd::grad({saved[0]}, {in.q}, {in.g})[0], plain));
+  auto step = compile([&](const Tensor& q, const Tensor& g) { return autograd::grad({block(q)}, {q}, {g})[0]; }, jit::Options().frozen(true));
+  for (int k = 0; k < 5; ++k) CHECK(same_bits(step(in.q, in.g), plain));
+  jit::set_verify(1, true, "");
+  const int64_t before = jit::verified_runs();
+  {
+    auto checked = compile([&](const Tensor& q, const Tensor& g) { return autograd::grad({block(q)}, {q, in.k}, {g})[1] + 1.0; });
+    checked(in.q, in.g);
+  }
+  jit::set_verify(0, false, "");
+  CHECK(jit::verified_runs() > before);
+  CHECK(jit::verify_reports().empty());
+  const std::string text = jit::explain([&] { return autograd::grad({block(in.q)}, {in.q}, {in.g})[0]; });
+  CHECK_THAT(text, Catch::Contains("attention") && Catch::Contains("attention_gradient"));
 }

@@ -164,7 +164,7 @@ TEST_CASE("block program: the verifier refuses each broken rule") {
       {"extent is not a value", [&](Program& p) { p.axes[0].extent = no_value; }},
       {"come before block", [&](Program& p) { p.axes[2].kind = AxisKind::grid, p.axes[1].kind = AxisKind::block; }},
       {"uniform Int64", [&](Program& p) { p.axes[0].extent = Id(load); }},
-      {"more than arguments", [&](Program& p) { p.axes[2].extent = Id(find(Op::index, 2)); }},
+      {"more than arguments", [&](Program& p) { p.axes[1].extent = Id(find(Op::index, 2)); }},
       {"operand is missing", [&](Program& p) { p.instrs[load].in[1] = no_value; }},
       {"too many operands", [&](Program& p) { p.instrs[mul].in[2] = p.instrs[mul].in[0]; }},
       {"earlier value", [&](Program& p) { p.instrs[mul].in[0] = Id(mul); }},

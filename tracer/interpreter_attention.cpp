@@ -55,15 +55,16 @@ template <class T> T greater(T a, T b) {
 }
 // A row of the op table, of one operand.
 template <class T> struct Function {
-  explicit Function(Op op) : f(pointwise_function(op, dtype_of_type<T>)) {}
+  explicit Function(Op op) : f(pointwise_function(op, dtype_of_type<T>)), quiet(op == Op::exp) {}
   scalar::Function f;
+  bool quiet;  // attention.h's e
   void operator()(T* x, size_t count) {
     std::vector<uint64_t> in(count), out(count);
     for (size_t i = 0; i < count; ++i) in[i] = value_word(x[i]);
     const uint64_t* const inputs[] = {in.data()};
     uint64_t* const results[] = {out.data()};
     scalar::evaluate_block(f, inputs, nullptr, results, count, scratch);
-    for (size_t i = 0; i < count; ++i) x[i] = word_value<T>(out[i]);
+    for (size_t i = 0; i < count; ++i) x[i] = quiet && x[i] < T(lowest_exponent(dtype_of_type<T>)) ? T(0) : word_value<T>(out[i]);
   }
   T operator()(T x) { return (*this)(&x, 1), x; }
   std::vector<uint64_t> scratch;

@@ -57,6 +57,7 @@ class Planner {
   bool by_rows(Id v) const;
   Group group_of(Id v) const { return {region_[v], stage_[v], by_rows(v)}; }
   int stage_of_loop(int loop);
+  bool reads_kept(Id reduce, Id v) const;
   int stage_of(Id v);
   void place();
   void place_carries();
@@ -216,6 +217,10 @@ int Planner::stage_of_loop(int loop) {
         if (in != no_value && region_[in] == outer) stage = std::max(stage, stage_of(in) + (kind_[in] == Kind::dot || at(in).op == Op::reduce));
   return loop_stage_[loop] = stage;
 }
+// A reduction of what is kept anyway reads it, rather than to compute it twice.
+bool Planner::reads_kept(Id reduce, Id v) const {
+  return at(reduce).op == Op::reduce && kind_[v] == Kind::computed && at(v).op == Op::scalar && region_[v] == region_[reduce] && users_[v].size() > 1 && block_axes(v) == (block_axes(reduce) | 1u << at(reduce).imm);
+}
 int Planner::stage_of(Id v) {
   if (stage_[v] >= 0) return stage_[v];
   if (kind_[v] == Kind::last) return stage_of_loop(int(at(at(v).in[0]).imm & 7)) + 1;
@@ -225,7 +230,7 @@ int Planner::stage_of(Id v) {
     if (in == no_value || region_[in] != region_[v]) continue;
     if (kind_[v] == Kind::next && in == at(v).in[0]) continue;
     stage_of(in);
-    stage = std::max(stage, ready(in, region_[v], kind_[v] == Kind::dot));
+    stage = std::max(stage, ready(in, region_[v], kind_[v] == Kind::dot) + reads_kept(v, in));
   }
   return stage_[v] = stage;
 }
@@ -237,7 +242,7 @@ void Planner::postpone() {
     int latest = INT_MAX;
     for (Id u : users_[v]) {
       const int loop = kind_[u] == Kind::carry ? int(at(u).imm & 7) : region_[u] != region_[v] ? child(region_[v], region_[u]) : -1;
-      latest = std::min(latest, loop >= 0 ? loop_stage_.at(loop) : stage_[u]);
+      latest = std::min(latest, loop >= 0 ? loop_stage_.at(loop) : stage_[u] - reads_kept(u, Id(v)));
     }
     stage_[v] = std::max(stage_[v], latest - (at(Id(v)).op == Op::reduce));
   }

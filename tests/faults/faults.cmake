@@ -48,11 +48,11 @@ fault(root_views_not_made jit/plan.cpp [=[if (!failures.any() || !failures.reach
 
 # ---- what is run at all
 fault(saved_results_not_kept jit/execute.cpp [=[if (saved & Out) roots[n] = true;]=] [=[if (!PLANTED && (saved & Out)) roots[n] = true;]=])
-fault(saved_operands_not_kept jit/execute.cpp [=[if (k < 3 && saved & (In0 << k)) roots[in] = true;]=] [=[if (!PLANTED && k < 3 && saved & (In0 << k)) roots[in] = true;]=])
+fault(saved_operands_not_kept jit/execute.cpp [=[if (saved & saved_input(k)) roots[in] = true;]=] [=[if (!PLANTED && (saved & saved_input(k))) roots[in] = true;]=])
 fault(unread_writes_left_out jit/execute.cpp [=[(node.call.mode & in_place) && !(pure.size() && pure[n]))]=] [=[(node.call.mode & in_place) && !PLANTED && !(pure.size() && pure[n]))]=])
 
 # ---- recording: views, writes, saved tensors
-fault(saved_operands_released tracer/flush.cpp [=[if (k < 3 && what & (In0 << k)) saved[in] = true;]=] [=[if (!PLANTED && k < 3 && what & (In0 << k)) saved[in] = true;]=])
+fault(saved_operands_released tracer/flush.cpp [=[if (what & saved_input(k)) saved[in] = true;]=] [=[if (!PLANTED && (what & saved_input(k))) saved[in] = true;]=])
 fault(rare_written_tensors_read_as_they_were tracer/trace.cpp [=[if (!is_stale(*open, latest)) return latest;]=] [=[if (PLANTED || !is_stale(*open, latest)) return latest;]=])
 fault(rare_views_of_written_bases_stay tracer/trace.cpp [=[if (c->base && root_base(c)->writes != c->seen) refresh(c);]=] [=[if (c->base && root_base(c)->writes != c->seen && !(PLANTED && !eager)) refresh(c);]=])
 fault(rare_bases_do_not_learn_of_written_views tracer/trace.cpp [=[if (!grad) return;]=] [=[if (!grad || (PLANTED && !eager)) return;]=])

@@ -164,20 +164,22 @@ class Interpreter {
   // What runs inside of exactly these loops, in order; a loop among them where its first instruction stands.
   void run_turn(uint8_t open) {
     extents_ = extents(p_, args_.data(), instance_.data());
-    uint8_t done = open;
-    for (size_t v = 0; v < p_.instrs.size(); ++v)
-      if (p_.instrs[v].op != Op::last && loops_of(p_, nest_, p_.instrs[v]) == open) run_instr(Id(v));
-      else if (const uint8_t more = uint8_t(loops_of(p_, nest_, p_.instrs[v]) & ~done); more && (loops_of(p_, nest_, p_.instrs[v]) & open) == open) {
+    uint8_t done = 0;
+    for (size_t v = 0; v < p_.instrs.size(); ++v) {
+      const uint8_t loops = loops_of(p_, nest_, p_.instrs[v]), more = uint8_t(loops & ~open);
+      if (loops == open) {
+        if (p_.instrs[v].op == Op::last) values_[v] = values_[p_.instrs[v].in[0]];
+        else run_instr(Id(v));
+      } else if (more && (loops & open) == open && !(done >> std::countr_zero(more) & 1)) {
         const size_t loop = size_t(std::countr_zero(more));
         done = uint8_t(done | 1u << loop);
-        before_loop(Id(v), open, done);
+        before_loop(Id(v), open);
         run_loop(loop, uint8_t(open | 1u << loop));
-      } else if (p_.instrs[v].op == Op::last && loops_of(p_, nest_, p_.instrs[v]) == open) {
-        values_[v] = values_[p_.instrs[v].in[0]];
       }
+    }
   }
   // What a loop's instructions need of later ones that do not vary along it.
-  void before_loop(Id first, uint8_t open, uint8_t) {
+  void before_loop(Id first, uint8_t open) {
     for (size_t v = first; v < p_.instrs.size(); ++v) {
       const Instr& i = p_.instrs[v];
       if (i.op != Op::last && i.op != Op::store && loops_of(p_, nest_, i) == open && ready(i)) run_instr(Id(v));

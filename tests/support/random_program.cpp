@@ -2,6 +2,7 @@
 // tensors want gradients; shapes are kept as dims, so that a statement fits every repetition's extents. Statements are drawn
 // by weight; one that throws here is most often left out. Start at Generator::program.
 #include "tests/support/random_program.h"
+#include "frit/nn/attention.h"
 #include <algorithm>
 #include <sstream>
 #include "frit/nn/spatial.h"
@@ -229,6 +230,7 @@ class Generator {
   void train();
   void product();
   void windows();
+  void attention();
   int view(int of = -1);
   void shape();
   void write(int target = -1);
@@ -502,6 +504,36 @@ void Generator::windows() {
   make(out, "conv1d(" + name(a) + ", " + name(b) + (turned ? ".t()" : "") + ".unsqueeze(-1).expand({-1, -1, " + k + "}), {}, 1, " + p + ")", {a, b}, [=](Machine& m) {
     const Tensor& w = m.slot[size_t(b)];
     return conv1d(m.slot[size_t(a)], (turned ? w.t() : w).unsqueeze(-1).expand({-1, -1, kernel}), {}, 1, reach);
+  });
+}
+
+// Query, key and value from what is there: the same tensor may be all three.
+void Generator::attention() {
+  const int q = slot_where([&](int s) { return slots_[size_t(s)].dims.size() >= 2 && floating(s); });
+  if (q < 0) return;
+  const Dims& x = slots_[size_t(q)].dims;
+  const auto fits = [&](int s) {
+    const Dims& y = slots_[size_t(s)].dims;
+    return y.size() == x.size() && at(s).dtype() == at(q).dtype() && Dims(x.begin(), x.end() - 2) == Dims(y.begin(), y.end() - 2);
+  };
+  int k = slot_where([&](int s) { return fits(s) && slots_[size_t(s)].dims.back() == x.back(); });
+  if (k < 0) k = q;
+  const int length = slots_[size_t(k)].dims[x.size() - 2];
+  int v = slot_where([&](int s) { return fits(s) && slots_[size_t(s)].dims[x.size() - 2] == length; });
+  if (v < 0) v = k;
+  const bool causal = chance(40);
+  const int m = causal || chance(60) ? -1 : slot_where([&](int s) {
+    const Dims& y = slots_[size_t(s)].dims;
+    return y.size() == 2 && y[0] == x[x.size() - 2] && y[1] == length && (at(s).dtype() == kBool || at(s).dtype() == at(q).dtype());
+  });
+  const double dropped = chance(20) ? 0.25 : 0;
+  Dims out(x.begin(), x.end() - 1);
+  out.push_back(slots_[size_t(v)].dims.back());
+  const std::string mask = m >= 0 ? name(m) : "{}";
+  make(out, "scaled_dot_product_attention(" + name(q) + ", " + name(k) + ", " + name(v) + ", " + mask + (dropped > 0 ? ", 0.25, " : ", 0.0, ") + (causal ? "true)" : "false)"),
+       m >= 0 ? std::vector<int>{q, k, v, m} : std::vector<int>{q, k, v}, [=](Machine& machine) {
+    const auto& s = machine.slot;
+    return scaled_dot_product_attention(s[size_t(q)], s[size_t(k)], s[size_t(v)], m >= 0 ? std::optional<Tensor>(s[size_t(m)]) : std::nullopt, dropped, causal);
   });
 }
 
@@ -905,7 +937,7 @@ TensorProgram Generator::program() {
   std::vector<Choice> choices = {{14, &Generator::unary}, {18, &Generator::binary}, {4, &Generator::ternary}, {10, &Generator::reduce},
                                  {6, &Generator::rows}, {2, &Generator::norm}, {names, &Generator::rename}, {4, &Generator::product}, {3, &Generator::windows}, {3 + views, &Generator::shape}, {writes, &Generator::write_view},
                                  {3, &Generator::index}, {writes / 2, &Generator::write_index}, {3, &Generator::join}, {4, &Generator::source},
-                                 {3, &Generator::convert}, {5, &Generator::drop}, {reads, &Generator::read}};
+                                 {3, &Generator::convert}, {5, &Generator::drop}, {reads, &Generator::read}, {2, &Generator::attention}};
   // Each program has its own taste: some kinds of statement not at all, some much more often. What needs several of one kind to go
   // wrong is found sooner so.
   for (Choice& c : choices) c.weight *= pick(std::vector<int>{0, 1, 1, 1, 4});
