@@ -107,7 +107,8 @@ ValueRef run_attention_gradient(Trace& t, uint32_t n, Value* const* inputs) {
     forward(p, inputs, mask, *again, sums.get());
   }
   ValueRef given[3];
-  for (int k = 0; k < 3; ++k) given[k] = ValueRef::take(zeros_like(*inputs[k], p.compute));
+  given[0] = ValueRef::take(new_value(p.compute, inputs[0]->extent, inputs[0]->rank));
+  for (int k = 1; k < 3; ++k) given[k] = ValueRef::take(zeros_like(*inputs[k], p.compute));
   AttentionArguments a = attention_arguments(p, inputs[0]->data(), inputs[1]->data(), inputs[2]->data(), mask ? (*mask)->data() : nullptr);
   a.push(inputs[3]->data());
   a.push(inputs[4]->data());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include "runtime/buffer.h"
+#include "tracer/attention.h"
 
 namespace frit::jit {
 
@@ -30,6 +31,12 @@ int64_t flops_of(const Trace& t, uint32_t n) {
     case RowKind::pointwise: return t.numel(n);
     case RowKind::reduce:
     case RowKind::scan: return t.numel(call.in[0]);
+    case RowKind::attention: {
+      const auto last = [&](uint32_t m, int k) { return t.extent[t.nodes[m].result.size[t.rank_of(m) - k]]; };
+      const uint32_t q = t.input(n, 0), k = t.input(n, 1), v = t.input(n, 2);
+      const int64_t depth = last(q, 1), width = last(v, 1), scores = t.numel(q) / std::max<int64_t>(depth, 1) * last(k, 2);
+      return scores * (call.op == Op::attention ? 2 * (depth + width) : 6 * depth + 4 * width) / (call.attr & causal_attention ? 2 : 1);
+    }
     case RowKind::product: return 2 * t.numel(n) * t.extent[t.nodes[call.in[0]].result.size[t.rank_of(call.in[0]) - 1]];
     case RowKind::convolution: {  // a multiply and an add per place, output channel and element of a channel group's kernel
       const uint32_t places = call.op == Op::convolution ? n : call.in[0], weight = call.op == Op::convolution_weight ? n : call.in[1];

@@ -579,15 +579,13 @@ bool has_tiles(const Program& p) {
   return std::any_of(p.instrs.begin(), p.instrs.end(), [](const Instr& i) { return i.op == Op::dot; });
 }
 
-std::vector<int64_t> extents(const Program& p, const Slot* args, const int64_t* indices) {
+scalar::Function extents_function(const Program& p) {
   std::vector<bool> needed(p.instrs.size(), false);
   for (const Axis& a : p.axes) needed[a.extent] = true;
   for (size_t n = p.instrs.size(); n-- > 0;)
     for (Id in : p.instrs[n].in)
       if (needed[n] && in != no_value) needed[in] = true;
   // What an extent needs is arguments, indices and scalar primitives: a scalar function of the arguments and, after them, the indices.
-  std::vector<Slot> params(args, args + p.params.size());
-  for (size_t a = 0; a < p.axes.size(); ++a) params.push_back(indices ? Slot(indices[a]) : 0);
   scalar::Function f;
   std::vector<uint16_t> place(p.instrs.size());
   for (size_t n = 0; n < p.instrs.size(); ++n) {
@@ -602,8 +600,14 @@ std::vector<int64_t> extents(const Program& p, const Slot* args, const int64_t* 
     f.nodes.push_back(node);
   }
   for (const Axis& a : p.axes) f.results.push_back(place[a.extent]);
+  return f;
+}
+
+std::vector<int64_t> extents(const Program& p, const Slot* args, const int64_t* indices) {
+  std::vector<Slot> params(args, args + p.params.size());
+  for (size_t a = 0; a < p.axes.size(); ++a) params.push_back(indices ? Slot(indices[a]) : 0);
   std::vector<uint64_t> results(p.axes.size()), scratch;
-  scalar::evaluate(f, nullptr, params.data(), results.data(), scratch);
+  scalar::evaluate(extents_function(p), nullptr, params.data(), results.data(), scratch);
   return {results.begin(), results.end()};
 }
 

@@ -142,6 +142,8 @@ using Slot = uint64_t;
 // The extents of a verified program's axes under these arguments. indices: by axis, of grid axes and loops, on which extents may
 // depend; null: all 0.
 std::vector<int64_t> extents(const Program& p, const Slot* args, const int64_t* indices = nullptr);
+// The same for many launches. Params: the program's, then the indices by axis; results: the extents by axis.
+scalar::Function extents_function(const Program& p);
 // By axis that is a loop: the loops around it (bits), and itself. What varies along the bit's loop runs inside of all of them.
 std::vector<uint8_t> loop_nest(const Program& p);
 // The loops in which an instruction runs (bits).

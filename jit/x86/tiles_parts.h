@@ -56,6 +56,7 @@ struct Loop {
 };
 struct Plan {
   Program program;
+  scalar::Function extents;
   std::vector<CpuKernel> kernels;
   std::vector<Tile> tiles;
   std::vector<Dot> dots;

@@ -60,12 +60,20 @@ struct Layout {
   // Extents at the first indices and at the last: no axis is longer anywhere else.
   void bounds() {
     const auto& axes = plan.program.axes;
-    int64_t index[most_axes] = {};
-    for (size_t turn = 0; turn <= axes.size(); ++turn) {
-      const std::vector<int64_t> e = kernels::extents(plan.program, args, index);
-      for (size_t a = 0; a < axes.size(); ++a) bound[a] = std::max(bound[a], e[a]);
-      for (size_t a = 0; a < axes.size(); ++a)
-        if (axes[a].kind != kernels::AxisKind::block) index[a] = std::max<int64_t>(bound[a] - 1, 0);
+    const size_t params = plan.program.params.size();
+    Slot known[most_slots], extent[most_axes];
+    std::copy_n(args, params, known);
+    Slot* const index = known + params;
+    std::fill_n(index, axes.size(), Slot(0));
+    thread_local std::vector<uint64_t> words;
+    for (bool changed = true; changed;) {
+      scalar::evaluate(plan.extents, nullptr, known, extent, words);
+      changed = false;
+      for (size_t a = 0; a < axes.size(); ++a) {
+        if (int64_t(extent[a]) <= bound[a]) continue;
+        bound[a] = int64_t(extent[a]), changed = true;
+        if (axes[a].kind != kernels::AxisKind::block) index[a] = Slot(bound[a] - 1);
+      }
     }
     for (size_t a = 0; a < axes.size() && axes[a].kind == kernels::AxisKind::grid; ++a) grid[grids++] = bound[a], instances *= bound[a];
   }
