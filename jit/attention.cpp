@@ -5,6 +5,7 @@
 #include <mutex>
 #include "jit/execute_parts.h"
 #include "jit/x86/tiles.h"
+#include "runtime/cpu.h"
 #include "runtime/error.h"
 #include "runtime/launch.h"
 #include "runtime/stats.h"
@@ -26,16 +27,17 @@ AttentionKind kind_of_problem(const AttentionProblem& p, Value* const* mask) {
 const TileKernel& kernel_for(const AttentionKind& kind, bool gradient) {
   struct Known {
     AttentionKind kind;
-    bool gradient;
+    bool gradient, wide;  // wide: registers
     std::unique_ptr<TileKernel> kernel;
   };
   static std::mutex* lock = new std::mutex;
   static auto* known = new std::vector<std::unique_ptr<Known>>;
+  const bool wide = uses_avx512();
   const std::lock_guard hold(*lock);
   for (const auto& k : *known)
-    if (k->kind == kind && k->gradient == gradient) return *k->kernel;
+    if (k->kind == kind && k->gradient == gradient && k->wide == wide) return *k->kernel;
   auto made = std::make_unique<TileKernel>(compile_tiles(gradient ? kernels::attention_gradient(kind) : kernels::attention_forward(kind)));
-  known->push_back(std::make_unique<Known>(Known{kind, gradient, std::move(made)}));
+  known->push_back(std::make_unique<Known>(Known{kind, gradient, wide, std::move(made)}));
   return *known->back()->kernel;
 }
 Slot number(double v, Dtype d) { return d == Dtype::Float64 ? std::bit_cast<Slot>(v) : Slot(std::bit_cast<uint32_t>(float(v))); }

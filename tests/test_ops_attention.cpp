@@ -79,7 +79,7 @@ void cross(Dtype d, RunMode mode, int count) {
 
 TEST_CASE("ops: attention and its gradients") {
   for (RunMode mode : all_modes)
-    for (Dtype d : floating_dtypes) cross(d, mode, mode == RunMode::eager ? 40 : 12);
+    for (Dtype d : floating_dtypes) cross(d, mode, mode == RunMode::eager ? 24 : 8);
   require_covered(rows_where([](const OpRow& row) { return row.kind == RowKind::attention || row.kind == RowKind::companion; }));
   report("attention");
 }
@@ -89,7 +89,7 @@ TEST_CASE("ops: attention with narrower registers, and by one thread") {
   const int threads = num_threads();
   use_avx512(false);
   set_num_threads(1);
-  cross(kFloat32, RunMode::eager, 20);
+  cross(kFloat32, RunMode::eager, 12);
   cross(kFloat64, RunMode::eager, 10);
   use_avx512(wide);
   set_num_threads(threads);

@@ -9,7 +9,8 @@ namespace frit {
 // softmax(query keyᵀ scale + mask) value, over the last two axes; the axes before broadcast. attn_mask broadcasts with
 // [..., queries, keys]: true where a key may be seen, or numbers to be added. A query that sees no key gets zeros, and gives no
 // gradient. is_causal: query i sees keys 0 to i. The scale is 1 / sqrt(last extent) unless given. enable_gqa: axis -3 of key and
-// value may be shorter, each head of theirs serving as many of the query's in turn. Half types compute in float32.
+// value may be shorter, each head of theirs serving as many of the query's in turn. Half types compute in float32. The scores are
+// never held, nor are they for the gradient (a mask's own gradient, and one that is recorded itself, hold them).
 Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value, const std::optional<Tensor>& attn_mask = {}, double dropout_p = 0,
                                     bool is_causal = false, std::optional<double> scale = std::nullopt, bool enable_gqa = false);
 
