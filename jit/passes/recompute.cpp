@@ -50,7 +50,7 @@ class Recomputing {
   bool stays(uint32_t n) const {
     if (t_.nodes[n].call.op == Op::leaf || g_.roots[n] || !is_pointwise(n)) return true;
     for (uint32_t r : g_.readers(n))
-      if (g_.needed[r] && (!fused(group_[r]) || !is_fusable_reader(r))) return true;
+      if (g_.needed[r] && (!fused(group_[r]) || !is_fusable_reader(r) || ((t_.nodes[r].call.mode & in_place) && t_.nodes[r].call.in[0] == n))) return true;
     return false;
   }
   bool is_fusable_reader(uint32_t r) const { return is_pointwise(r) || row(t_.nodes[r].call.op).kind == RowKind::reduce; }
