@@ -1,7 +1,10 @@
 // Convolutions and the places of pooled maxima over types, layouts, shapes and modes: bit for bit with the interpreter, and against loops in
 // double precision. What lies in memory meanwhile is counted.
 #include <catch2/catch.hpp>
-#include <cmath>
+#include <sys/mman.h>
+#include <array>
+#include <cstring>
+#include <utility>
 #include "frit/memory.h"
 #include "frit/nn.h"
 #include "runtime/cpu.h"
@@ -131,6 +134,57 @@ TEST_CASE("ops: convolutions of random geometry, whatever the number of threads 
   set_num_threads(before);
   use_avx512(wide);
   report("convolutions of random geometry");
+}
+
+// The same tensor in memory of its own, which ends, or begins, where nothing may be read.
+struct Fenced {
+  static Var copy(const Var& v, bool at_end) {
+    const Sizes e = tracer::sizes_of(v);
+    const Var flat = tracer::copy(v, true);
+    const tracer::Value& from = tracer::value_of(flat.cell(), "test");
+    const size_t page = 4096, bytes = size_t(from.numel()) * size_of(from.dtype), room = (bytes + page - 1) / page * page;
+    char* const all = static_cast<char*>(mmap(nullptr, room + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(all != MAP_FAILED);
+    REQUIRE((room == 0 || mprotect(all + page, room, PROT_READ | PROT_WRITE) == 0));
+    char* const data = all + page + (at_end ? room - bytes : 0);
+    std::memcpy(data, from.data(), bytes);
+    Sizes strides(e.size(), 1);
+    for (size_t i = e.size(); i-- > 1;) strides[i - 1] = strides[i] * std::max<int64_t>(e[i], 1);
+    auto* const fence = new std::pair<char*, size_t>(all, room + 2 * page);
+    return Var::take(tracer::new_cell(tracer::new_foreign_value(data, from.dtype, e.data(), strides.data(), int(e.size()), &open, fence)));
+  }
+  static void open(void* context) {
+    auto* const fence = static_cast<std::pair<char*, size_t>*>(context);
+    munmap(fence->first, fence->second);
+    delete fence;
+  }
+};
+
+TEST_CASE("ops: window rows read nothing beside their operands") {
+  const InMode mode(RunMode::eager);
+  const bool wide = uses_avx512();
+  Random r("fenced windows");
+  for (Dtype d : floating_dtypes)
+    for (const Case& c : cases())
+      for (int k = 0; k < 4; ++k) {
+        INFO(c.text() << " " << dtype_name(d) << (k & 1 ? ", memory ends" : ", memory begins") << " at a fence, seed " << run_seed());
+        use_avx512(wide && k < 2);
+        const auto make = [&](const Sizes& s, bool turned) {
+          const Var v = Fenced::copy(make_tensor(r, d, turned && s.size() == 4 ? Sizes{s[0], s[2], s[3], s[1]} : s, L::contiguous, -2, 2, Data::domain), k & 1);
+          return turned && s.size() == 4 ? tracer::permute(v, {0, 3, 1, 2}) : v;
+        };
+        for (bool turned : {false, true}) {  // channels last
+          const Var x = make(c.input(), turned), w = make(c.weight(), turned), g = make(c.output(), turned);
+          const Var y = tracer::convolution(x, w, c.axes, c.groups), dx = tracer::convolution_input(g, w, c.axes, c.groups, c.extents), dw = tracer::convolution_weight(g, x, c.axes, c.groups, c.kernel);
+          CHECK(tracer::sizes_of(y) == c.output());
+          CHECK(tracer::sizes_of(dx) == c.input());
+          CHECK(tracer::sizes_of(dw) == c.weight());
+          std::vector<PoolAxis> axes;
+          for (size_t i = 0; i < c.extents.size(); ++i) axes.push_back({std::min<int64_t>(c.kernel[i], c.extents[i]), c.axes[i].stride, 1, 0, (c.extents[i] - std::min(c.kernel[i], c.extents[i])) / c.axes[i].stride + 1});
+          CHECK(tracer::sizes_of(tracer::pool_max(x, axes)) == tracer::sizes_of(tracer::pool_argmax(x, axes)));
+        }
+      }
+  use_avx512(wide);
 }
 
 TEST_CASE("ops: pooled maxima and their places") {
