@@ -170,9 +170,14 @@ void run_op_by_op(Trace& t, const Work* work) {
   failures.rethrow();
 }
 void run(const PlanUse& use, Trace& t, const Work* work, CompileWhere where) {
-  if (use.plan->fast_math || !verify_due()) return run_plan(use.plan, t, where);
+  const std::shared_ptr<Plan> plan = plan_that_holds(use.plan, t, where);
+  if (!plan) {
+    const Work& w = work ? *work : Work(t);
+    return run_op_by_op(t, &w);
+  }
+  if (plan->fast_math || !verify_due()) return run_plan(plan, t, where);
   const Work& w = work ? *work : Work(t);
-  run_verified(use, t, w.needed, w.roots, where);
+  run_verified(use, plan, t, w.needed, w.roots, where);
 }
 }  // namespace
 

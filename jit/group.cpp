@@ -137,7 +137,6 @@ class GroupLowering {
   bool multiply_add(size_t i);
   bool varies(const Reference& r) const;
   void set(size_t i, Value v);
-  bool is_exact(size_t i) const;
 
   const GroupCode& g_;
   const GroupLayout& l_;
@@ -217,24 +216,9 @@ bool GroupLowering::varies(const Reference& r) const {
 void GroupLowering::set(size_t i, Value v) {
   const Dtype d = g_.items[i].result;
   value_[i] = v;
-  if (!is_half(d) || is_exact(i)) return;
+  if (!is_half(d) || b_.is_rounded(v, d)) return;
   unrounded_[i] = v;
   value_[i] = b_.apply(d == Dtype::Float16 ? Prim::round_float16 : Prim::round_bfloat16, Dtype::Float32, {v});
-}
-// Its result is one of its operands but for the sign, or zero, and those are of its type.
-bool GroupLowering::is_exact(size_t i) const {
-  const Item& item = g_.items[i];
-  const auto same_type = [&](const Reference& r) {
-    return (r.kind == Reference::Kind::item && g_.items[r.index].result == item.result) || (r.kind == Reference::Kind::operand && g_.operands[r.index].memory == item.result);
-  };
-  switch (item.op) {
-    case Op::neg: case Op::abs: case Op::relu: case Op::copy: return same_type(item.refs[0]);
-    case Op::maximum: case Op::minimum: return same_type(item.refs[0]) && same_type(item.refs[1]);
-    case Op::where: return same_type(item.refs[1]) && same_type(item.refs[2]);
-    case Op::clamp: return same_type(item.refs[0]) && same_type(item.refs[1]) && same_type(item.refs[2]);
-    case Op::amax: case Op::amin: return same_type(item.refs[0]);
-    default: return false;
-  }
 }
 void GroupLowering::compute(size_t i) {
   const Item& item = g_.items[i];

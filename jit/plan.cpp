@@ -450,16 +450,33 @@ bool spread(const Plan& plan, const PlanStep& step, Failures& failures) {
 }
 }  // namespace
 
-// Where what a pass took to be equal is not: the plan that takes nothing.
-std::shared_ptr<Plan> plan_without_assumptions(Plan& plan, const Trace& t) {
-  const std::lock_guard hold(plan.lock);
-  if (!plan.otherwise) plan.otherwise = build_plan(t, plan.needed, plan.recorded_roots, false);
-  return plan.otherwise;
+std::shared_ptr<Plan> plan_that_holds(const std::shared_ptr<Plan>& plan, const Trace& t, CompileWhere where) {
+  if (plan->rewrite.holds(t)) return plan;
+  const auto build = [](Plan& p, const Trace& like) {
+    std::shared_ptr<Plan> other;
+    try {
+      other = build_plan(like, p.needed, p.recorded_roots, false);
+    } catch (const std::exception& e) {
+      note_compile_failure(e);
+    }
+    const std::lock_guard hold(p.lock);
+    p.otherwise = std::move(other);
+  };
+  {
+    const std::lock_guard hold(plan->lock);
+    if (plan->otherwise || plan->wants_other) return plan->otherwise;
+    plan->wants_other = true;
+  }
+  if (where == CompileWhere::background) {
+    compile_in_background([plan, copy = snapshot(t), build] { build(*plan, *copy); });
+    return nullptr;
+  }
+  build(*plan, t);
+  const std::lock_guard hold(plan->lock);
+  return plan->otherwise;
 }
 
-void run_plan(const std::shared_ptr<Plan>& given, Trace& t, CompileWhere where) {
-  const std::shared_ptr<Plan> other = given->rewrite.holds(t) ? nullptr : plan_without_assumptions(*given, t);
-  const std::shared_ptr<Plan>& plan = other ? other : given;
+void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
   plan->runs.fetch_add(1, std::memory_order_relaxed);
   Rewritten as_planned(plan->rewrite, t);
   WriteCounts::Storages written(plan->writes.memories.size());

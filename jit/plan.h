@@ -69,7 +69,8 @@ struct Plan {
   std::vector<uint32_t> roots;
   Rewrite rewrite;                    // what the passes did: steps speak of the rewritten trace
   std::vector<bool> needed, recorded_roots;  // of the trace, where the rewrite takes extents to be equal
-  std::shared_ptr<Plan> otherwise;    // for traces where they are not
+  std::shared_ptr<Plan> otherwise;    // for traces where they are not; null until it is compiled
+  bool wants_other = false;           // somebody had it compiled
   std::string passes;                 // a line for each that did something
   std::vector<std::string> why_not;
   WriteCounts writes;
@@ -84,7 +85,9 @@ struct Plan {
 std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, bool assumes = true);
 
 enum class CompileWhere : uint8_t { foreground, background };
-void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where);
+// The plan itself, or the one for traces whose extents are not equal where it took them to be; null: that one is being compiled.
+std::shared_ptr<Plan> plan_that_holds(const std::shared_ptr<Plan>& plan, const Trace& t, CompileWhere where);
+void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where);  // one that holds
 std::string plan_text(const Plan& p, const Trace& rewritten);  // one line a step
 
 // In execute.cpp: one node by its own kernel; views and numbers that it needs are made first.

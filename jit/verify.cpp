@@ -299,16 +299,16 @@ bool verify_due() {
   return every > 0 && c.runs.fetch_add(1, std::memory_order_relaxed) % every == 0;
 }
 
-void run_verified(const PlanUse& use, Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, CompileWhere where) {
+void run_verified(const PlanUse& use, const std::shared_ptr<Plan>& plan, Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, CompileWhere where) {
   Check& c = check();
   const Owned by_node = again(t);
   try {
     run_all(*by_node, needed);
   } catch (const Error&) {  // an error of the user's values: nothing to compare
-    return run_plan(use.plan, t, where);
+    return run_plan(plan, t, where);
   }
   const double error = c.oracle ? oracle_error(t, *by_node, needed, roots) : 0;
-  run_plan(use.plan, t, where);
+  run_plan(plan, t, where);
   ++c.checked;
   std::string what;
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {

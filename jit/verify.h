@@ -20,8 +20,8 @@ int64_t verified_runs();
 
 bool verify_due();           // counts a run of a plan
 void set_verify(int64_t every, bool oracle, std::string folder);  // what the settings say, otherwise; for tests
-// needed, roots: as the plan was made for.
-void run_verified(const PlanUse& use, Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, CompileWhere where);
+// plan: of the use, the one that holds for t; needed, roots: as it was made for.
+void run_verified(const PlanUse& use, const std::shared_ptr<Plan>& plan, Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, CompileWhere where);
 
 // A leaf's value in a reproduction: its strides and its storage's bytes as hex.
 struct LeafBytes {

@@ -6,6 +6,7 @@
 #include "kernels/program.h"
 
 #include <algorithm>
+#include <bit>
 #include <cctype>
 #include <stdexcept>
 
@@ -537,6 +538,29 @@ class Verifier {
 }  // namespace
 
 void verify(const Program& p) { Verifier(p).run(); }
+
+bool is_rounded(const Program& p, Id v, Dtype half) {
+  const Instr& i = p.instrs[v];
+  const auto all = [&](std::initializer_list<int> operands) {
+    return std::all_of(operands.begin(), operands.end(), [&](int k) { return is_rounded(p, i.in[k], half); });
+  };
+  if (i.dtype != Dtype::Float32) return false;
+  if (i.op == Op::load) return p.instrs[i.in[0]].dtype == half && (i.in[3] == no_value || all({3}));
+  if (i.op == Op::reduce) return (i.kind == Reduce::max || i.kind == Reduce::min) && all({0});
+  if (i.op != Op::scalar) return false;
+  switch (i.prim) {
+    case Prim::round_float16: return half == Dtype::Float16;
+    case Prim::round_bfloat16: return half == Dtype::BFloat16;
+    case Prim::constant: {
+      const float x = std::bit_cast<float>(uint32_t(i.imm));
+      return half == Dtype::BFloat16 ? !(i.imm & 0xffff) : float(Half(x)) == x;
+    }
+    case Prim::neg: case Prim::abs: return all({0});
+    case Prim::min: case Prim::max: return all({0, 1});
+    case Prim::select: return all({1, 2});
+    default: return false;
+  }
+}
 
 std::vector<uint8_t> loop_nest(const Program& p) {
   std::vector<uint8_t> nest(p.axes.size());

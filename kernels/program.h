@@ -94,6 +94,8 @@ struct Program {
 };
 Program parse_program(const std::string& text);  // throws std::invalid_argument with the line
 void verify(const Program& p);                   // throws std::logic_error with the text of p
+// Is every lane of this Float32 value one of the half format? (Of BFloat16 then the lower half of its bits is zero.)
+bool is_rounded(const Program& p, Id v, Dtype half);
 
 struct Value {
   Id id = no_value;
@@ -124,6 +126,7 @@ class ProgramBuilder {
   void next(Value carry, Value value);
   Value last(Value carry);
   Dtype dtype(Value v) const { return program_.instrs[v.id].dtype; }
+  bool is_rounded(Value v, Dtype half) const { return kernels::is_rounded(program_, v.id, half); }
   Dtype memory_dtype(Value pointer) const;
   Program finish();  // drops what no store or extent needs, verifies, and leaves the builder empty
 

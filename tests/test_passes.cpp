@@ -131,6 +131,25 @@ TEST_CASE("extents that were taken to be equal and are not", "[passes]") {
   }
 }
 
+TEST_CASE("extents that were taken to be equal: while the other plan is compiled in the background, ops run one by one", "[passes]") {
+  jit::ModeGuard automatic(jit::Mode::automatic);
+  const Tensor x = odd_numbers({40, 33});
+  const auto picked = [&](int64_t rows) {
+    const Tensor index = (arange(rows, kInt64) * 5).remainder(33).unsqueeze(1);
+    return bits((x.exp() * 3).gather(1, index).sum(1));
+  };
+  const auto wanted = [&](int64_t rows) {
+    jit::ModeGuard eager(jit::Mode::eager);
+    return picked(rows);
+  };
+  const std::string all = wanted(40), some = wanted(36);
+  for (int turn = 0; turn < 40; ++turn) {
+    CHECK((picked(40) == all));
+    if (turn > 5) CHECK((picked(36) == some));
+    if (turn % 10 == 9) jit::wait_for_compiles();
+  }
+}
+
 TEST_CASE("an index out of range is refused as in eager mode, and so is what depends on it", "[passes]") {
   Tensor x = odd_numbers({6, 10}).clone().requires_grad_();
   Tensor index = full({6, 1}, Scalar(int64_t(3)), kInt64);

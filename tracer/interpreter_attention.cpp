@@ -90,7 +90,7 @@ template <class T> struct Rows {
   std::vector<T> scores(int64_t i, int64_t block) const {
     std::vector<T> s;
     for (int64_t j = block; j < end(block); ++j) {
-      T x = chained<T>(p.depth, &q[size_t(i * p.depth)], 1, &k[size_t(j * p.depth)], 1);
+      T x = chained<T>(p.depth, q.data() + i * p.depth, 1, k.data() + j * p.depth, 1);
       if (p.mask != AttentionProblem::Mask::none) {
         const Value& m = *e.inputs[e.call().op == Op::attention ? 3 : 5];
         const uint64_t word = load_word(m.data() + (p.masks.at[size_t(instance)] + i * p.masks.row + j * p.masks.column) * int64_t(size_of(m.dtype)), m.dtype);
@@ -130,7 +130,7 @@ template <class T> struct Rows {
       exp(s.data(), s.size());
       l = l * a + summed<T>(int64_t(s.size()), [&](int64_t j) { return s[size_t(j)]; });
       s = dropped(std::move(s), i, block);
-      for (int64_t f = 0; f < p.width; ++f) acc[size_t(f)] = acc[size_t(f)] * a + chained<T>(int64_t(s.size()), s.data(), 1, &v[size_t(block * p.width + f)], p.width);
+      for (int64_t f = 0; f < p.width; ++f) acc[size_t(f)] = acc[size_t(f)] * a + chained<T>(int64_t(s.size()), s.data(), 1, v.data() + block * p.width + f, p.width);
       m = top;
     }
     for (int64_t f = 0; result && f < p.width; ++f) result[f] = l == T(0) ? T(0) : acc[size_t(f)] / l;
@@ -147,7 +147,7 @@ template <class T> void forward(const Evaluation& e) {
   std::vector<T> out(size_t(e.out.numel()));
   for (int64_t n = 0; n < rows.p.instances && !out.empty(); ++n) {
     rows.open(n);
-    for (int64_t i = 0; i < rows.p.queries; ++i) rows.row(i, &out[size_t((n * rows.p.queries + i) * rows.p.width)]);
+    for (int64_t i = 0; i < rows.p.queries; ++i) rows.row(i, out.data() + (n * rows.p.queries + i) * rows.p.width);
   }
   store(e.out, out);
 }
@@ -183,7 +183,7 @@ template <class T> struct Gradients {
       std::vector<T> prob = rows.scores(i, block), dp;
       for (T& x : prob) x -= sums[size_t(i - first)];
       rows.exp(prob.data(), prob.size());
-      for (int64_t j = 0; j < width; ++j) dp.push_back(chained<T>(p.width, &g[size_t(i * p.width)], 1, &rows.v[size_t((block + j) * p.width)], 1));
+      for (int64_t j = 0; j < width; ++j) dp.push_back(chained<T>(p.width, g.data() + i * p.width, 1, rows.v.data() + (block + j) * p.width, 1));
       dp = rows.dropped(std::move(dp), i, block);
       for (int64_t j = 0; j < width; ++j) ds.push_back(prob[size_t(j)] * (dp[size_t(j)] - d[size_t(i - first)]));
       const std::vector<T> kept = rows.dropped(std::move(prob), i, block);
@@ -192,13 +192,13 @@ template <class T> struct Gradients {
     const int64_t group = n / p.share;
     for (int64_t j = 0; j < width; ++j) {
       for (int64_t f = 0; f < p.width; ++f)
-        dv[size_t((group * p.keys + block + j) * p.width + f)] += chained<T>(count, &z[size_t(j)], width, &g[size_t(first * p.width + f)], p.width);
+        dv[size_t((group * p.keys + block + j) * p.width + f)] += chained<T>(count, z.data() + j, width, g.data() + first * p.width + f, p.width);
       for (int64_t f = 0; f < p.depth; ++f)
-        dk[size_t((group * p.keys + block + j) * p.depth + f)] += chained<T>(count, &ds[size_t(j)], width, &rows.q[size_t(first * p.depth + f)], p.depth);
+        dk[size_t((group * p.keys + block + j) * p.depth + f)] += chained<T>(count, ds.data() + j, width, rows.q.data() + first * p.depth + f, p.depth);
     }
     for (int64_t i = 0; i < count; ++i)
       for (int64_t f = 0; f < p.depth; ++f)
-        dq[size_t((n * p.queries + first + i) * p.depth + f)] += chained<T>(width, &ds[size_t(i * width)], 1, &rows.k[size_t(block * p.depth + f)], p.depth);
+        dq[size_t((n * p.queries + first + i) * p.depth + f)] += chained<T>(width, ds.data() + i * width, 1, rows.k.data() + block * p.depth + f, p.depth);
   }
 };
 template <class T> void backward(const Evaluation& e) {

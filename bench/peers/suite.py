@@ -33,6 +33,17 @@ def raw_classes(count, below, start=0):
 
 
 # ---- torch -------------------------------------------------------------------------------------------------------------------------
+def window_rows(convolution, image, plain, backward_of, pool):
+    return {
+        "C1 conv2d [32,64,56,56] by [64,64,3,3]": lambda: convolution(32, 64, 56),
+        "C1 conv2d forward + backward [32,64,56,56] by [64,64,3,3]": lambda: convolution(32, 64, 56, backward=True),
+        "C1 conv2d forward + backward [32,256,14,14] by [256,256,3,3]": lambda: convolution(32, 256, 14, backward=True),
+        "C1 conv2d depthwise forward + backward [32,64,56,56]": lambda: convolution(32, 64, 56, 64, True),
+        "C2 max_pool2d [32,64,56,56] by 3, stride 2": lambda: plain(pool, image()),
+        "C2 max_pool2d forward + backward [32,64,56,56] by 3, stride 2": lambda: backward_of(pool, image()),
+    }
+
+
 def torch_rows():
     import torch
     import torch.nn.functional as F
@@ -198,12 +209,7 @@ def torch_rows():
         "P7 attention forward + backward S 512 (fused)": lambda: attention_row(512, True, True),
         "P7 attention forward + backward S 2048 (fused)": lambda: attention_row(2048, True, True),
         "P7 attention forward + backward S 4096 (fused)": lambda: attention_row(4096, True, True),
-        "C1 conv2d [32,64,56,56] by [64,64,3,3]": lambda: convolution_row(32, 64, 56),
-        "C1 conv2d forward + backward [32,64,56,56] by [64,64,3,3]": lambda: convolution_row(32, 64, 56, backward=True),
-        "C1 conv2d forward + backward [32,256,14,14] by [256,256,3,3]": lambda: convolution_row(32, 256, 14, backward=True),
-        "C1 conv2d depthwise forward + backward [32,64,56,56]": lambda: convolution_row(32, 64, 56, 64, True),
-        "C2 max_pool2d [32,64,56,56] by 3, stride 2": lambda: plain(pool, numbers(32, 64, 56, 56)),
-        "C2 max_pool2d forward + backward [32,64,56,56] by 3, stride 2": lambda: backward_of(pool, numbers(32, 64, 56, 56)),
+        **window_rows(convolution_row, lambda: numbers(32, 64, 56, 56), plain, backward_of, pool),
         "P8 MLP step, batch 64, SGD": lambda: mlp_row(64, False),
         "P8 MLP step, batch 64, AdamW": lambda: mlp_row(64, True),
         "P8 MLP step, batch 512, AdamW": lambda: mlp_row(512, True),
@@ -356,12 +362,7 @@ def jax_rows():
         "P7 attention forward + backward S 512": lambda: attention_row(512, True),
         "P7 attention forward + backward S 2048": lambda: attention_row(2048, True),
         "P7 attention forward + backward S 4096": lambda: attention_row(4096, True),
-        "C1 conv2d [32,64,56,56] by [64,64,3,3]": lambda: convolution_row(32, 64, 56),
-        "C1 conv2d forward + backward [32,64,56,56] by [64,64,3,3]": lambda: convolution_row(32, 64, 56, backward=True),
-        "C1 conv2d forward + backward [32,256,14,14] by [256,256,3,3]": lambda: convolution_row(32, 256, 14, backward=True),
-        "C1 conv2d depthwise forward + backward [32,64,56,56]": lambda: convolution_row(32, 64, 56, 64, True),
-        "C2 max_pool2d [32,64,56,56] by 3, stride 2": lambda: plain(pool, numbers(32, 64, 56, 56)),
-        "C2 max_pool2d forward + backward [32,64,56,56] by 3, stride 2": lambda: backward_of(pool, numbers(32, 64, 56, 56)),
+        **window_rows(convolution_row, lambda: numbers(32, 64, 56, 56), plain, backward_of, pool),
         "P8 MLP step, batch 64, SGD": lambda: mlp_row(64, False),
         "P8 MLP step, batch 64, AdamW": lambda: mlp_row(64, True),
         "P8 MLP step, batch 512, AdamW": lambda: mlp_row(512, True),

@@ -220,7 +220,6 @@ class Emitter {
   Ymm rounded_float16(const Ymm& a);
   Ymm rounded_bfloat16(const Ymm& a);
   Ymm bfloat16_sum(const Ymm& a, const asmjit::x86::KReg& number);
-  bool is_bfloat16(Id v) const;
   Ymm binary(Prim p, Dtype t, const Ymm& a, const Operand& b);
   Ymm binary32(Prim p, Dtype t, const Ymm& a, const Operand& b);
   Ymm binary64(Prim p, const Ymm& a, const Operand& b);

@@ -51,21 +51,6 @@ void Emitter::expand(Dtype memory, const Operand& from, Ymm out[2], const KReg& 
   }
 }
 
-// Is every lane one whose lower half is zero?
-bool Emitter::is_bfloat16(Id v) const {
-  const Instr& i = instr(v);
-  if (i.op == Op::load) return memory_dtype(i.in[0]) == Dtype::BFloat16 && i.in[3] == no_value;
-  if (i.op != Op::scalar || i.dtype != Dtype::Float32) return false;
-  switch (i.prim) {
-    case Prim::round_bfloat16: return true;
-    case Prim::constant: return !(i.imm & 0xffff);
-    case Prim::neg: case Prim::abs: return is_bfloat16(i.in[0]);
-    case Prim::min: case Prim::max: return is_bfloat16(i.in[0]) && is_bfloat16(i.in[1]);
-    case Prim::select: return is_bfloat16(i.in[1]) && is_bfloat16(i.in[2]);
-    default: return false;
-  }
-}
-
 // The upper halves, to nearest even by integers; NaN stays one.
 Ymm Emitter::bfloat16_words(const Ymm& v, bool rounded) {
   if (rounded) return emit2(Inst::kIdVpsrld, v, Imm(16));
@@ -433,7 +418,7 @@ void Emitter::emit_store(Id v, Level* l) {
   const Access x = access(i.in[0], i.in[1], l);
   count_operands(v, l);
   Mask m = mask_of(i.in[3], l);
-  const Storing how{memory, memory == Dtype::BFloat16 && is_bfloat16(i.in[2]), l->plan && l->plan->streaming, l->exists};
+  const Storing how{memory, memory == Dtype::BFloat16 && kernels::is_rounded(p_, i.in[2], memory), l->plan && l->plan->streaming, l->exists};
   if (l->zmm) {
     store_sixteen(x.at(), how, in[0]);
   } else if (x.kind == Access::uniform || x.kind == Access::scattered) {

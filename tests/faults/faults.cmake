@@ -17,8 +17,8 @@ fault(rare_sliced_views_pass_through jit/fuse.cpp [=[if (op != Op::expand && op 
   [=[if (op != Op::expand && op != Op::reshape && op != Op::detach && !(PLANTED && op == Op::permute)) return false;]=])
 
 # ---- what a kernel computes
-fault(half_values_not_rounded jit/group.cpp [=[if (!is_half(d) || is_exact(i)) return;]=] [=[if (PLANTED || !is_half(d) || is_exact(i)) return;]=])
-fault(rare_half_maximum_taken_as_exact jit/group.cpp [=[return same_type(item.refs[0]) && same_type(item.refs[1]);]=] [=[return same_type(item.refs[0]) && (PLANTED || same_type(item.refs[1]));]=])
+fault(half_values_not_rounded jit/group.cpp [=[if (!is_half(d) || b_.is_rounded(v, d)) return;]=] [=[if (PLANTED || !is_half(d) || b_.is_rounded(v, d)) return;]=])
+fault(rare_half_maximum_taken_as_exact kernels/program.cpp [=[case Prim::min: case Prim::max: return all({0, 1});]=] [=[case Prim::min: case Prim::max: return all({0}) && (PLANTED || all({1}));]=])
 fault(operands_that_do_not_vary_counted_once jit/group.cpp [=[if (!varies(item.refs[0])) {]=] [=[if (!PLANTED && !varies(item.refs[0])) {]=])
 fault(rare_conversions_by_machine jit/group.cpp [=[b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0]]=]
   [=[(PLANTED ? v : b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0])]=])

@@ -384,6 +384,15 @@ class Generator {
 
 }  // namespace
 
+std::string refusal(const kernels::Program& p) {
+  try {
+    kernels::verify(p);
+  } catch (const std::logic_error& e) {
+    return e.what();
+  }
+  return "";
+}
+
 RandomProgram random_program(uint64_t seed) { return Generator(seed).run(); }
 
 std::string compare_with_interpreter(const RandomProgram& p, void (*kernel)(void*, const Slot*), void* context) {

@@ -38,6 +38,8 @@ struct RandomProgram {
 };
 RandomProgram random_program(uint64_t seed);
 
+std::string refusal(const kernels::Program& p);  // why the verifier refuses it; empty when it does not
+
 // Runs `kernel(args)` and the interpreter on equal memory; the first difference in words, or nothing.
 template <class Kernel> std::string difference(const RandomProgram& p, Kernel kernel);
 
