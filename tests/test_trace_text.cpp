@@ -344,6 +344,7 @@ TEST_CASE("trace text: errors name the line and what was expected") {
       {"%2 = write_view f32[s2:4, s3:5] %0, %1 (slices, 1, 0)", "expected an op"},
       {"%2 = write_view f32[s2:4, s3:5] %0, %1 (slice, 1, 9223372036854775807)", "arguments of write_view"},
       {"join s4 = s9", "expected a join"},
+      {"join s4 = s60000", "expected a join"},  // far beyond the table
       {"join s2 = s4", "expected a join"},
       {"join s3 = s2", "expected a join"},
       {"%2 = neg f32[s7:4] %0", "expected the extent of size id s6"},

@@ -343,7 +343,7 @@ void Parser::join(Scanner& s) {
   const SizeId from = size_name(s);
   s.expect("=");
   const SizeId to = size_name(s);
-  if (from >= t_.extent.size() || !known_[from] || !known_[to] || to >= from || t_.parent[from] != from || t_.extent[from] != t_.extent[to])
+  if (from >= t_.extent.size() || to >= from || !known_[from] || !known_[to] || t_.parent[from] != from || t_.extent[from] != t_.extent[to])
     s.fail("a join of two size ids of one extent, the later first, before this");
   t_.parent[from] = to;
   ++t_.joins;
