@@ -211,7 +211,10 @@ TEST_CASE("cli tune: edges come from the extents met; the policy is applied with
   CHECK(with.at("policies").at("seq") == "edges{40, 200, 600}");
   const Result random = call({"tune", lengths, "--axis", "seq", "--buckets", "2", "--random", "-o", folder.path / "r.json", "--", "40"});
   CHECK(random.code == 0);
-  CHECK_THAT(random.out, Contains("the best of 2 buckets") && Contains("pow2") && Contains("random, place 5") && Contains("of 1,000 random policies"));
+  CHECK_THAT(random.out, Contains("pow2") && Contains("random, place 5") && Contains("of 1,000 random policies"));
+  // How many buckets are chosen hangs on measured times; where it is one, the best two stand beside it.
+  const bool two = json::parse(slurp(folder.path / "r.json")).at("buckets").at("seq").get<std::string>().find(',') != std::string::npos;
+  CHECK((random.out.find("the best of 2 buckets") == std::string::npos) == two);
   // A record serves in place of a run.
   const Result log = call({"tune", "--log", file, "--axis", "seq", "-o", folder.path / "logged.json"});
   CAPTURE(log.error);
