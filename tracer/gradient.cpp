@@ -9,6 +9,7 @@
 #include "runtime/source_line.h"
 #include "tracer/anomaly.h"
 #include "tracer/custom.h"
+#include "tracer/gradient_slices.h"
 #include "tracer/memory_log.h"
 #include "tracer/user_call.h"
 
@@ -42,12 +43,6 @@ std::shared_ptr<Hooks> hooks_at(Trace& t, uint32_t n) {
 }
 Var add_gradients(const Var& a, const Var& b) { return a.defined() ? add(a, b) : b; }
 
-struct SiteScope {
-  const CallSite* before;
-  explicit SiteScope(const CallSite* site) : before(std::exchange(recorder().site, site)) {}
-  ~SiteScope() { recorder().site = before; }
-};
-
 // Anomaly mode: the gradients are made real as they come.
 void check_gradients(const std::string& name, const Trace& t, uint32_t n, const std::vector<Var>& given) {
   for (size_t k = 0; k < given.size(); ++k) {
@@ -68,7 +63,10 @@ class Walk {
   void accumulate();
 
  private:
-  void give(const Origin& o, Var g);
+  GradientSum& sum_at(const Origin& o);
+  void give(const Origin& o, const Var& g) {
+    if (o.leaf || o.place.trace) sum_at(o).add(g);
+  }
   void visit(Place p, const Var& g);
   void visit_custom(Place p, const Var& g);
   void done(Place p);
@@ -76,9 +74,9 @@ class Walk {
 
   BackwardOptions options_;
   bool ends_at_wanted_;
-  std::map<Place, Var> pending_;
+  std::map<Place, GradientSum> pending_;
   std::vector<Trace*> held_;  // counted: traces in pending_
-  std::vector<std::pair<Cell*, Var>> leaves_;  // in order of arrival
+  std::vector<std::pair<Cell*, GradientSum>> leaves_;  // in order of arrival
   std::unordered_map<Cell*, size_t> leaf_index_;
   std::map<Place, bool> wanted_;
   std::unordered_map<Cell*, bool> wanted_leaves_;
@@ -110,21 +108,18 @@ void Walk::seed(const Var& root, const Var& gradient) {
   }
   give(o, g);
 }
-void Walk::give(const Origin& o, Var g) {
+GradientSum& Walk::sum_at(const Origin& o) {
   if (o.leaf) {
-    auto [at, is_new] = leaf_index_.try_emplace(o.leaf, leaves_.size());
+    const auto [at, is_new] = leaf_index_.try_emplace(o.leaf, leaves_.size());
     if (is_new) {
       retain_cell(o.leaf);
-      leaves_.emplace_back(o.leaf, std::move(g));
-    } else {
-      leaves_[at->second].second = add_gradients(leaves_[at->second].second, g);
+      leaves_.emplace_back(o.leaf, GradientSum());
     }
-    return;
+    return leaves_[at->second].second;
   }
-  if (!o.place.trace) return;
-  auto [at, is_new] = pending_.try_emplace(o.place);
+  const auto [at, is_new] = pending_.try_emplace(o.place);
   if (is_new) retain(o.place.trace), held_.push_back(o.place.trace);
-  at->second = add_gradients(at->second, g);
+  return at->second;
 }
 Var Walk::through_hooks(const std::shared_ptr<Hooks>& h, Var g) {
   const auto functions = h->functions;  // a hook may change the list
@@ -138,7 +133,7 @@ void Walk::run() {
   while (!pending_.empty()) {
     const auto last = std::prev(pending_.end());
     const Place p = last->first;
-    Var g = std::move(last->second);
+    Var g = last->second.settle();
     pending_.erase(last);
     if (ends_at_wanted_ && wanted_.count(p)) {
       kept_[p] = std::move(g);
@@ -156,8 +151,10 @@ void Walk::run() {
     if (wanted_.count(p)) kept_[p] = g;
     visit(p, g);
   }
-  for (auto& [c, g] : leaves_)
-    if (c->hooks && !ends_at_wanted_) g = through_hooks(c->hooks, g);
+  for (auto& [c, sum] : leaves_) {
+    const Var& g = sum.settle();
+    if (c->hooks && !ends_at_wanted_) sum = GradientSum(through_hooks(c->hooks, g));
+  }
 }
 void Walk::visit(Place p, const Var& g) {
   Trace& t = *p.trace;
@@ -168,6 +165,13 @@ void Walk::visit(Place p, const Var& g) {
     throw AutogradError(std::string("backward: the graph at ") + op_name(t.nodes[p.node].call.op) +
                         " was walked before and what it saved was freed. Pass retain_graph=true the first time.");
   RuleContext c(t, p.node);
+  if (c.op() == Op::slice && c.arg(2) == 1) {
+    if (const Origin o = origin_of(t, c.input_node(0)); c.wants(0) && (o.leaf || o.place.trace)) {
+      const int axis = int(c.call().attr);
+      sum_at(o).add({axis, c.arg(0), c.input_sizes(0)[axis], g, t.nodes[p.node].result.site});
+    }
+    return done(p);
+  }
   std::vector<Var> given;
   {
     const SiteScope line(t.nodes[p.node].result.site);  // what the rule emits stands for the forward op
@@ -219,14 +223,15 @@ void Walk::done(Place p) {
 Var Walk::gradient_at(const Origin& o) const {
   if (o.leaf) {
     const auto at = leaf_index_.find(o.leaf);
-    return at == leaf_index_.end() ? Var() : leaves_[at->second].second;
+    return at == leaf_index_.end() ? Var() : leaves_[at->second].second.settled();
   }
   const auto at = kept_.find(o.place);
   return at == kept_.end() ? Var() : at->second;
 }
 // A gradient is its own tensor; without create_graph one is added in place to what is there, as LibTorch does.
 void Walk::accumulate() {
-  for (auto& [c, g] : leaves_) {
+  for (auto& [c, sum] : leaves_) {
+    Var g = sum.take();
     if (!c->grad) {
       // The first gradient is taken over when nobody else sees its storage, nor a graph that was asked for; copied otherwise.
       const bool shared = options_.create_graph || g.cell()->refs.load() > 1 || g.cell()->base || (g.cell()->value && (g.cell()->value->storage->refs.load() > 1 || overlaps_itself(*g.cell()->value)));

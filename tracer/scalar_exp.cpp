@@ -27,6 +27,10 @@ double magic(Expr x) { return is_single(x) ? 0x1.8p23 : 0x1.8p52; }
 int mantissa_bits(Dtype bits) { return bits == Dtype::Int32 ? 23 : 52; }
 int bias(Dtype bits) { return bits == Dtype::Int32 ? 127 : 1023; }
 
+// Where both factors of scale_full are 0, and no less is asked for: from there on down (masked scores are -inf) the result is exactly 0.
+// Multiplying two powers of two to something below the normal range would cost a hundred cycles.
+double zero_exponent(Expr x) { return is_single(x) ? -254 : -2046; }
+
 // 2^n (1 + e) for any n, in two factors: only the last multiplication can overflow or round to a subnormal.
 Expr scale_full(Expr e, Expr bits) {
   const Expr half = ushr(bits, 1.0), scale = power_of_two(half);
@@ -40,8 +44,8 @@ struct Decay {
 };
 Decay decay(Expr x) {
   const bool single = is_single(x);
-  const Reduced red = reduce_ln2(max_raw(like(x, single ? -104 : -746), minus_abs(x)));
-  const Expr scale = power_of_two(red.bits, single ? 24 : 60);
+  const Reduced red = reduce_ln2(max_raw(like(x, single ? -104.67 : -750.7), minus_abs(x)));
+  const Expr scale = power_of_two(red.bits, single ? 24 : 60);  // 0 at the lowest x: see zero_exponent
   return {fma(expm1_core(red.r), scale, scale), single ? 0x1p24 : 0x1p60, single ? 0x1p-24 : 0x1p-60};
 }
 
@@ -85,14 +89,14 @@ using namespace detail;
 Expr exp(Expr x) {
   const bool single = is_single(x);
   // The constant comes first in both, so that NaN passes.
-  const Expr clamped = max_raw(like(x, single ? -104 : -746), min_raw(like(x, single ? 89 : 710), x));
+  const Expr clamped = max_raw(like(x, zero_exponent(x) * 0x1.62e43p-1), min_raw(like(x, single ? 89 : 710), x));
   const Reduced red = reduce_ln2(clamped);
   return scale_full(expm1_core(red.r), red.bits);
 }
 
 Expr exp2(Expr x) {
   const bool single = is_single(x);
-  const Expr clamped = max_raw(like(x, single ? -151 : -1076), min_raw(like(x, single ? 129 : 1025), x));
+  const Expr clamped = max_raw(like(x, zero_exponent(x)), min_raw(like(x, single ? 129 : 1025), x));
   const Expr t = clamped + magic(x);
   return exp2_rest(t, clamped - (t - magic(x)));
 }

@@ -19,8 +19,8 @@ constexpr size_t most_frame_bytes = size_t(2) << 20;
 constexpr size_t streaming_bytes = size_t(32) << 20;
 }
 
-Emitter::Emitter(const Program& p, const CpuSchedule& schedule, asmjit::CodeHolder& code)
-    : p_(p), a_(p), schedule_(schedule), avx512_(uses_avx512()), cc_(&code) {
+Emitter::Emitter(const Program& p, Quotients quotients, const CpuSchedule& schedule, asmjit::CodeHolder& code)
+    : p_(p), a_(p), quotients_(std::move(quotients)), schedule_(schedule), avx512_(uses_avx512()), cc_(&code) {
   cc_.addEncodingOptions(asmjit::EncodingOptions::kOptimizeForSize);
 }
 
@@ -268,7 +268,9 @@ struct ThrowingHandler : asmjit::ErrorHandler {
 // Emits the program into `code`; the rest of the kernel's description.
 CpuKernel emit(const kernels::Program& program, const CpuSchedule& schedule, asmjit::CodeHolder& code) {
   if (!cpu_info().generates_code()) throw std::runtime_error("code generation needs a processor with AVX2, FMA and F16C");
-  x86_code::Emitter emitter(program, schedule, code);
+  kernels::Program prepared = program;
+  x86_code::Quotients quotients = x86_code::prepare_quotients(prepared);
+  x86_code::Emitter emitter(prepared, std::move(quotients), schedule, code);
   emitter.run();
   CpuKernel kernel;
   kernel.lane_split = emitter.analysis().lane_split;

@@ -12,7 +12,7 @@
 // above, or as masked strips of 16 where there is nothing but stores. Which of the two is being emitted is said by `zmm_`. Rarely taken parts with wider values are done eight lanes at a time in both.
 //
 // levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · primitives.cpp,
-// arithmetic.cpp, convert.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
+// arithmetic.cpp, convert.cpp, quotient.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
 // reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
 #pragma once
 #include <asmjit/x86.h>
@@ -129,9 +129,17 @@ struct Coefficient {
 
 struct Access;
 
+// What a division by a value that does not vary along a strip is given beside it.
+struct Quotient {
+  Id reciprocal = no_value, rest = no_value;  // 1/b, and what rounding it has lost
+  Id unfit = no_value;                        // Int32: all ones where b is out of range
+};
+using Quotients = std::map<Id, Quotient>;     // by the division
+Quotients prepare_quotients(Program& p);      // appends to the program
+
 class Emitter {
  public:
-  Emitter(const Program& p, const CpuSchedule& schedule, asmjit::CodeHolder& code);
+  Emitter(const Program& p, Quotients quotients, const CpuSchedule& schedule, asmjit::CodeHolder& code);
   bool fixed_address() const { return fixed_address_; }
   void run();  // throws std::runtime_error
   const Analysis& analysis() const { return a_; }
@@ -210,6 +218,7 @@ class Emitter {
   void emit_select(Id v, Level* l);
   void emit_table(Id v, Level* l);
   void emit_divide64(Id v, Level* l);
+  bool emit_quotient(Id v, Level* l);       // quotient.cpp; false: not of that kind
   void emit_bitcast(Id v, Level* l);
   void emit_convert(Id v, Level* l);
   void convert_uniform_integer(Id v, Level* l);
@@ -376,6 +385,7 @@ class Emitter {
 
   const Program& p_;
   const Analysis a_;
+  const Quotients quotients_;
   const CpuSchedule schedule_;
   const bool avx512_;              // strips of 16 are wanted
   bool zmm_ = false;               // what is emitted now belongs to such a strip

@@ -32,6 +32,7 @@ void Emitter::emit_scalar(Id v, Level* l) {
     case Prim::table: return emit_table(v, l);
     default: break;
   }
+  if (i.prim == Prim::div && emit_quotient(v, l)) return;
   if (i.dtype == Dtype::Int64 && (i.prim == Prim::div || i.prim == Prim::rem)) return emit_divide64(v, l);
   Ymm out[2];
   for (int h = 0; h < halves(i.dtype, l); ++h) {

@@ -135,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) frit_softmax_f32_columns(co
           const float v8 = p0[v7];
           const float v10 = v8 - v9;
           const float v12 = 89.0f < v10 ? 89.0f : v10;
-          const float v14 = (-104.0f) > v12 ? (-104.0f) : v12;
+          const float v14 = (-176.05939f) > v12 ? (-176.05939f) : v12;
           const float v17 = fmaf(v14, 1.442695f, 12582912.0f);
           const float v18 = v17 - 12582912.0f;
           const float v20 = fmaf(v18, (-0.6931472f), v14);
@@ -171,7 +171,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) frit_softmax_f32_columns(co
       const float v8 = p0[v7];
       const float v10 = v8 - v9;
       const float v12 = 89.0f < v10 ? 89.0f : v10;
-      const float v14 = (-104.0f) > v12 ? (-104.0f) : v12;
+      const float v14 = (-176.05939f) > v12 ? (-176.05939f) : v12;
       const float v17 = fmaf(v14, 1.442695f, 12582912.0f);
       const float v18 = v17 - 12582912.0f;
       const float v20 = fmaf(v18, (-0.6931472f), v14);
