@@ -79,15 +79,15 @@ void launch(const CpuKernel& k, const kernels::Slot* args, int64_t instances, in
   count(&Counters::kernels_launched);
   const int64_t work = instances * std::max<int64_t>(lanes, 1) * cost;
   if (work < 2 * worth || num_threads() == 1 || (k.ordered && !k.lane_split)) {
-    k.entry(args, 0, instances, 0, INT64_MAX);
+    k.run(args, 0, instances);
   } else if (instances >= 2 * num_threads() && !k.ordered) {
     const int64_t grain = std::max<int64_t>(1, worth / std::max<int64_t>(1, lanes * cost));
-    parallel_for(instances, grain, [&](int64_t begin, int64_t end) { k.entry(args, begin, end, 0, INT64_MAX); });
+    parallel_for(instances, grain, [&](int64_t begin, int64_t end) { k.run(args, begin, end); });
   } else if (k.lane_split) {
     const int64_t grain = std::max<int64_t>(64, worth / std::max<int64_t>(1, instances * cost) / 64 * 64);
-    parallel_for(lanes, grain, [&](int64_t begin, int64_t end) { k.entry(args, 0, instances, begin, end); });
+    parallel_for(lanes, grain, [&](int64_t begin, int64_t end) { k.run(args, 0, instances, begin, end); });
   } else {
-    parallel_for(instances, 1, [&](int64_t begin, int64_t end) { k.entry(args, begin, end, 0, INT64_MAX); });
+    parallel_for(instances, 1, [&](int64_t begin, int64_t end) { k.run(args, begin, end); });
   }
 }
 

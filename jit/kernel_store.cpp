@@ -13,18 +13,21 @@ std::string payload_of(const CpuKernel& k) {
   std::string p;
   p.push_back(char(k.lane_split | k.ordered << 1));
   const uint32_t name = uint32_t(k.name.size());
-  p.append(reinterpret_cast<const char*>(&name), sizeof name).append(k.name);
+  const uint32_t words[] = {k.scratch_bytes, k.scratch_slot, name};
+  p.append(reinterpret_cast<const char*>(words), sizeof words).append(k.name);
   p.append(reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(k.entry)), k.code_bytes);
   return p;
 }
 std::shared_ptr<CpuKernel> kernel_of(const std::string& payload) {
-  uint32_t name = 0;
-  constexpr size_t head = 1 + sizeof name;
+  uint32_t words[3];
+  constexpr size_t head = 1 + sizeof words;
   if (payload.size() < head) return nullptr;
-  std::memcpy(&name, payload.data() + 1, sizeof name);
+  std::memcpy(words, payload.data() + 1, sizeof words);
+  const uint32_t name = words[2];
   if (payload.size() - head <= name) return nullptr;
   auto k = std::make_shared<CpuKernel>();
   k->lane_split = payload[0] & 1, k->ordered = payload[0] & 2;
+  k->scratch_bytes = words[0], k->scratch_slot = words[1];
   k->name = payload.substr(head, name);
   const Code placed = place_bytes(payload.data() + head + name, payload.size() - head - name, k->name);
   k->entry = reinterpret_cast<CpuEntry>(reinterpret_cast<uintptr_t>(placed.entry));

@@ -28,8 +28,8 @@ struct Scope {
 };
 // Runs the right kernel, then flips one bit of its first result's first element.
 jit::CpuEntry right = nullptr;
-void wrong(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin, int64_t lane_end) {
-  right(args, begin, end, lane_begin, lane_end);
+void wrong(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin, int64_t lane_end, char* scratch) {
+  right(args, begin, end, lane_begin, lane_end, scratch);
   reinterpret_cast<unsigned char*>(args[0])[1] ^= 1;
 }
 // Of the latest plan: its first fused kernel.

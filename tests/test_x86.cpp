@@ -48,7 +48,7 @@ struct Case {
     if (p.program.instrs.empty()) p.program = b.finish();
     const jit::CpuKernel k = jit::compile_x86(p.program, schedule);
     const int64_t count = instances();
-    const std::string wrong = test::difference(p, [&](const Slot* args) { k.entry(args, 0, count, 0, INT64_MAX); });
+    const std::string wrong = test::difference(p, [&](const Slot* args) { k.run(args, 0, count, 0, INT64_MAX); });
     return wrong.empty() ? wrong : wrong + "\n" + p.program.text();
   }
 };
@@ -229,7 +229,7 @@ TEST_CASE("large results go past the caches", "[x86]") {
         REQUIRE(test::difference(c.p, [&](const Slot* args) {  // as if there were many more rows
           std::vector<Slot> many(args, args + c.p.args.size());
           many[extent] = 1 << 24;
-          k.entry(many.data(), 0, rows, 0, INT64_MAX);
+          k.run(many.data(), 0, rows, 0, INT64_MAX);
         }) == "");
         CHECK((jit::disassembly_x86(c.p.program).find("vmovntps") != std::string::npos) == (size_of(d) >= 4));
       }

@@ -23,7 +23,7 @@ int64_t instances(const Program& p, const std::vector<int64_t>& extents) {
 void run_in_pieces(const test::RandomProgram& p, const jit::CpuKernel& kernel, const Slot* args, uint64_t seed) {
   const std::vector<int64_t> all = extents(p.program, args);
   const int64_t count = instances(p.program, all);
-  if (seed % 3 == 0) return kernel.entry(args, 0, count, 0, INT64_MAX);
+  if (seed % 3 == 0) return kernel.run(args, 0, count, 0, INT64_MAX);
   std::mt19937_64 random(seed);
   for (int64_t begin = 0; begin < count;) {
     const int64_t end = std::min(count, begin + 1 + int64_t(random() % 40));
@@ -31,11 +31,11 @@ void run_in_pieces(const test::RandomProgram& p, const jit::CpuKernel& kernel, c
       const int64_t lanes = all.back();
       for (int64_t from = 0; from < lanes;) {
         const int64_t to = std::min(lanes, from + 1 + int64_t(random() % 2000));
-        kernel.entry(args, begin, end, from, to == lanes && random() % 2 ? INT64_MAX : to);
+        kernel.run(args, begin, end, from, to == lanes && random() % 2 ? INT64_MAX : to);
         from = to;
       }
     } else {
-      kernel.entry(args, begin, end, 0, INT64_MAX);
+      kernel.run(args, begin, end, 0, INT64_MAX);
     }
     begin = end;
   }

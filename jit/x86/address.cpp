@@ -104,6 +104,12 @@ Access Emitter::access(Id pointer, Id offset, Level* l) {
     cc_.lea(g, ptr(p, *base, uint32_t(x.shift())));
     return Level::Derived{0, g, 0, false};
   }).g;
+  if (prefetches_here(pointer, offset, l))
+    x.next_row = derive(key | uint64_t(pointer) << 32 | 3, [&] {
+      const Gp g = cc_.newGpq();
+      cc_.lea(g, ptr(x.base, gp(p_.axes[size_t(axis)].extent, outer), uint32_t(x.shift())));
+      return Level::Derived{0, g, 0, false};
+    }).g;
   const auto stride = derive(key | uint64_t(size) << 32 | 2, [&] {
     const Coefficient c = coefficient(offset, axis, outer);
     Level::Derived d{0, {}, c.value, c.constant};

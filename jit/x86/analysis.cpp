@@ -109,7 +109,7 @@ bool Analysis::affine(Id v, int axis) const {
   }
 }
 
-std::vector<Id> Analysis::needed(const std::vector<Id>& roots, Id leaf) const {
+std::vector<Id> Analysis::needed(const std::vector<Id>& roots, const std::vector<Id>& leaves) const {
   std::vector<bool> seen(program.instrs.size(), false);
   std::vector<bool> root(program.instrs.size(), false);
   Id last = 0;
@@ -118,7 +118,7 @@ std::vector<Id> Analysis::needed(const std::vector<Id>& roots, Id leaf) const {
   for (int v = last; v >= 0; --v) {
     if (!seen[v]) continue;
     result.push_back(Id(v));
-    if (program.instrs[v].op == Op::reduce || v == leaf) continue;
+    if (program.instrs[v].op == Op::reduce || std::find(leaves.begin(), leaves.end(), Id(v)) != leaves.end()) continue;
     for (Id in : program.instrs[v].in)
       if (in != no_value) seen[in] = true;
   }

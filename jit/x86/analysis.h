@@ -35,8 +35,8 @@ class Analysis {
 
   bool varies(Id v, int axis) const { return depends[v] >> axis & 1; }
   bool affine(Id v, int axis) const;                  // base + coefficient * index(axis), both independent of the axis
-  // Ascending; reduces and `leaf` are leaves; roots are included.
-  std::vector<Id> needed(const std::vector<Id>& roots, Id leaf = kernels::no_value) const;
+  // Ascending; reduces and `leaves` are leaves; roots are included.
+  std::vector<Id> needed(const std::vector<Id>& roots, const std::vector<Id>& leaves = {}) const;
   // The reduces that share a loop with r: same axis, same result axes, same kind of tree, none depending on another.
   std::vector<Id> companions(Id r) const;
   bool is_reduce(Id v) const { return program.instrs[v].op == kernels::Op::reduce; }

@@ -27,16 +27,17 @@ Emitter::Emitter(const Program& p, Quotients quotients, const CpuSchedule& sched
 void Emitter::run() {
   using asmjit::FuncSignatureT;
   asmjit::FuncNode* function =
-      cc_.addFunc(FuncSignatureT<void, const void*, int64_t, int64_t, int64_t, int64_t>(asmjit::CallConvId::kX64SystemV));
+      cc_.addFunc(FuncSignatureT<void, const void*, int64_t, int64_t, int64_t, int64_t, void*>(asmjit::CallConvId::kX64SystemV));
   function->frame().setAvxEnabled();
   function->frame().setAvxCleanup();
   if (avx512_) function->frame().setAvx512Enabled();
-  args_ = cc_.newGpq(), begin_ = cc_.newGpq(), end_ = cc_.newGpq(), lane_begin_ = cc_.newGpq(), lane_end_ = cc_.newGpq();
+  args_ = cc_.newGpq(), begin_ = cc_.newGpq(), end_ = cc_.newGpq(), lane_begin_ = cc_.newGpq(), lane_end_ = cc_.newGpq(), scratch_ = cc_.newGpq();
   function->setArg(0, args_);
   function->setArg(1, begin_);
   function->setArg(2, end_);
   function->setArg(3, lane_begin_);
   function->setArg(4, lane_end_);
+  function->setArg(5, scratch_);
   pool_label_ = cc_.newLabel();
   pool_ = {{~0ull, ~0ull, ~0ull, ~0ull}, {0, 0, 0, 0}};  // adjacent: the masks of tails are read across the two
   pool_index_ = {{pool_[0], 0}, {pool_[1], 1}};
@@ -179,31 +180,6 @@ void Emitter::run_streaming(const SinkGroup& g, const StripPlan& plan, Level& le
   resume(level);
 }
 
-// The loop twice: reading what a reduction has left in memory, or computing it again when the axis is too long for that.
-template <class Run>
-void Emitter::run_with_stash(const StripPlan& plan, const StripPlan& reading, Level& level, const Gp& end, Run run) {
-  for (Id v : plan.needed)
-    if (a_.is_reduce(v)) rep(v, &level);
-  const Label again = cc_.newLabel(), done = cc_.newLabel();
-  const Gp begin = cc_.newGpq();
-  cc_.xor_(begin, begin);
-  suspend(level);
-  cc_.cmp(end, stash_elements);
-  cc_.jg(again);
-  {
-    Level inside = open(LevelKind::loop, &level, -1, Gp());
-    run(reading, inside, begin, end, Rest::masked);
-  }
-  cc_.jmp(done);
-  cc_.bind(again);
-  {
-    Level inside = open(LevelKind::loop, &level, -1, Gp());
-    run(plan, inside, begin, end, Rest::masked);
-  }
-  cc_.bind(done);
-  resume(level);
-}
-
 void Emitter::emit_group(const SinkGroup& g, Level& instance) {
   if (!g.axes) return emit_stores(g, a_.needed(g.stores), &instance);
   const int vector_axis = 15 - std::countl_zero(g.axes);
@@ -240,9 +216,11 @@ void Emitter::emit_group(const SinkGroup& g, Level& instance) {
     } else {
       cc_.xor_(begin, begin);
     }
-    const Stash* stash = columns ? nullptr : make_stash(plan, vector_axis, level);
-    if (!columns && !stash) return run_streaming(g, plan, level, begin, end, run_strips);
-    if (stash) return run_with_stash(plan, plan_of(g.stores, vector_axis, stash), level, end, run_strips);
+    if (!columns) {
+      plan_stashes(g.stores, vector_axis, level);
+      const Stashes stashes = stashes_for(g.stores, vector_axis, &level);
+      return run_streaming(g, stashes.empty() ? plan : plan_of(g.stores, vector_axis, stashes), level, begin, end, run_strips);
+    }
     blocks_of_columns(level, vector_axis, begin, end, [&](Level& block) {
       nest(nest, last, block, [&](Level& inside) {
         const Gp i = cc_.newGpq();
@@ -276,11 +254,20 @@ CpuKernel emit(const kernels::Program& program, const CpuSchedule& schedule, asm
   kernel.lane_split = emitter.analysis().lane_split;
   kernel.ordered = emitter.analysis().ordered;
   kernel.fixed_address = emitter.fixed_address();
+  kernel.scratch_bytes = emitter.scratch_bytes(), kernel.scratch_slot = emitter.scratch_slot();
   kernel.name = program.name;
   return kernel;
 }
 
 }  // namespace
+
+char* CpuKernel::scratch(const kernels::Slot* args) const {
+  constexpr size_t line = 64;
+  static thread_local std::vector<char> kept;  // what a thread's longest row needed
+  const size_t bytes = (size_t(args[scratch_slot]) + line) * scratch_bytes + line;
+  if (kept.size() < bytes) kept = std::vector<char>(), kept.resize(bytes);
+  return kept.data() + (line - reinterpret_cast<uintptr_t>(kept.data()) % line);
+}
 
 CpuKernel compile_x86(const kernels::Program& program, const CpuSchedule& schedule) {
   ThrowingHandler handler(program.name);

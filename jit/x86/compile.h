@@ -9,7 +9,7 @@ namespace frit::jit {
 
 // Runs instances [begin, end) of the linearised grid axes (row-major) and, along the last block axis, lanes
 // [lane_begin, lane_end); lane_end = INT64_MAX means all. Only a `lane_split` kernel may be given part of the lanes.
-using CpuEntry = void (*)(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin, int64_t lane_end);
+using CpuEntry = void (*)(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin, int64_t lane_end, char* scratch);
 
 struct CpuKernel {
   CpuEntry entry = nullptr;
@@ -17,8 +17,17 @@ struct CpuKernel {
   bool ordered = false;        // has a sequential axis: the grid may be split only along axes before it
   bool fixed_address = false;  // the code names an address of this process (a table): no other process may run it
   uint32_t code_bytes = 0;
+  // Work space: so many bytes for each element of the axis whose extent is this argument.
+  uint32_t scratch_bytes = 0, scratch_slot = 0;
   std::string name;
   std::shared_ptr<void> code;  // owns the executable memory
+
+  void run(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin = 0, int64_t lane_end = INT64_MAX) const {
+    entry(args, begin, end, lane_begin, lane_end, scratch_bytes ? scratch(args) : nullptr);
+  }
+
+ private:
+  char* scratch(const kernels::Slot* args) const;  // the thread's own; throws std::bad_alloc
 };
 
 // The choices that change the code but never its result.

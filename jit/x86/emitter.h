@@ -67,15 +67,16 @@ struct Region {
   bool by_eights = false;       // has operations without a form for 16 lanes: in a strip of 16 it is done in two parts
 };
 
-// A costly value that a reduction computes along an axis and a later loop wants again: kept in memory where it fits.
+// A costly value that a reduction computes along an axis and later loops want again: kept in the work space.
 struct Stash {
   Id value = no_value, filler = no_value;  // the reduce that stores it
   Gp base;
 };
+using Stashes = std::vector<const Stash*>;
 
 // What is known about the body of a strip loop before it is emitted.
 struct StripPlan {
-  const Stash* stash = nullptr;    // its value is read from there
+  Stashes stashes;                 // these values are read from there
   std::vector<Id> needed;
   Uses uses;
   std::vector<Region> regions;
@@ -84,6 +85,11 @@ struct StripPlan {
   bool streaming = false;          // full strips are stored past the caches
   bool zmm = false;                // strips of 16 are possible, as far as types and operations go
   int cost = 0, unroll = 1;        // without the regions
+  const Stash* stash_of(Id v) const {
+    for (const Stash* s : stashes)
+      if (s->value == v) return s;
+    return nullptr;
+  }
 };
 
 struct Level {
@@ -143,6 +149,8 @@ class Emitter {
   bool fixed_address() const { return fixed_address_; }
   void run();  // throws std::runtime_error
   const Analysis& analysis() const { return a_; }
+  uint32_t scratch_bytes() const { return 4 * uint32_t(stashes_.size()); }  // for each element of the axis, see CpuKernel
+  uint32_t scratch_slot() const { return scratch_axis_ < 0 ? 0 : uint32_t(instr(p_.axes[size_t(scratch_axis_)].extent).imm); }
 
  private:
   struct Group;  // reduces that share a loop
@@ -188,8 +196,12 @@ class Emitter {
   Level open_strip(Level* parent, int axis, const Gp& index, int64_t displacement, const StripPlan& plan);
 
   // ---- plan.cpp
-  StripPlan plan_of(const std::vector<Id>& roots, int axis, const Stash* stash = nullptr) const;
-  const Stash* make_stash(const StripPlan& plan, int axis, Level& level);
+  StripPlan plan_of(const std::vector<Id>& roots, int axis, const Stashes& stashes = {}) const;
+  // Those that the loop over `roots` may read; their fillers have run then.
+  Stashes stashes_for(const std::vector<Id>& roots, int axis, Level* l);
+  void plan_stashes(const std::vector<Id>& roots, int axis, Level& level);
+  int cost_of_loop(const std::vector<Id>& roots, int axis, const std::vector<Id>& leaves) const;
+  bool fills_stash(const Group& g) const;
   void fill_stashes(const Group& g, Level& strip);
   void read_stash(const Stash& s, Level* l);
   void find_regions(StripPlan& plan, int axis) const;
@@ -270,6 +282,7 @@ class Emitter {
   void emit_store(Id v, Level* l);
   void emit_uniform_store(Id v, Level* l);
   Access access(Id pointer, Id offset, Level* l);
+  bool prefetches_here(Id pointer, Id offset, const Level* l);
   std::optional<Gp> affine_base(Id offset, int axis, Level* l);
   Coefficient coefficient(Id offset, int axis, Level* l);
   Mask mask_of(Id mask, Level* l);
@@ -374,7 +387,6 @@ class Emitter {
   void emit_group(const SinkGroup& g, Level& instance);
   template <class Run> void run_streaming(const SinkGroup& g, const StripPlan& plan, Level& level, const Gp& begin, const Gp& end, Run run);
   Gp elements_in_all();
-  template <class Run> void run_with_stash(const StripPlan& plan, const StripPlan& reading, Level& level, const Gp& end, Run run);
   void emit_stores(const SinkGroup& g, const std::vector<Id>& needed, Level* l);
 
   const Instr& instr(Id v) const { return p_.instrs[v]; }
@@ -409,7 +421,10 @@ class Emitter {
   std::vector<std::array<Ymm, 2>> pending_;     // quick extremes: values whose NaNs are looked for with the next strip's
   std::vector<const Region*> open_regions_;
   std::deque<Stash> stashes_;
+  int scratch_axis_ = -1;                       // of the stashes
+  Gp scratch_;
   std::vector<Id> in_progress_;                 // reduces being emitted
+  std::map<Id, Id> prefetched_in_;              // pointer -> a reduce in whose loop its next row is prefetched; no_value: when storing
 };
 
 // One memory access along the vector axis of a strip: address of lane k = base + (index + displacement + k) * stride.
@@ -421,6 +436,7 @@ struct Access {
   int64_t displacement = 0;   // elements
   Gp stride;                  // bytes; strided
   Ymm offsets[2];             // elements; scattered
+  Gp next_row;                // where the next instance's elements most likely are; valid where they are to be prefetched
   int shift() const { return std::countr_zero(size_of(memory)); }
   Mem at() const {            // contiguous: the 8 elements
     return asmjit::x86::ptr(base, index, uint32_t(shift()), int32_t(displacement * int64_t(size_of(memory))));

@@ -62,8 +62,8 @@ Rep& Emitter::rep(Id v, Level* l) {
   }
   if (home->slots[v] < 0) {
     At at(*this, home);
-    if (home->plan && home->plan->stash && home->plan->stash->value == v) {
-      read_stash(*home->plan->stash, home);
+    if (const Stash* s = home->plan ? home->plan->stash_of(v) : nullptr) {
+      read_stash(*s, home);
       return reps_[size_t(home->slots[v])];
     }
     // Regions may need each other's outputs: one that is being emitted already is not entered again.

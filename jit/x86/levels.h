@@ -23,7 +23,6 @@ struct Emitter::At {
   asmjit::BaseNode* saved = nullptr;
 };
 
-constexpr int stash_elements = 4096;  // a power of two
 constexpr int long_body = 64;  // in the measure of StripPlan::cost: strips are interleaved, code is not repeated
 
 // body(Level&) for each index of [begin, end) in ascending order.

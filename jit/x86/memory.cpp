@@ -2,6 +2,8 @@
 // accesses, any other one is gathered and scattered with 64-bit addresses. No lane that is masked or does not exist is
 // touched: 4- and 8-byte elements by masked moves, smaller ones lane by lane through a slot on the stack.
 // Start with emit_load and emit_store.
+#include <algorithm>
+
 #include "jit/x86/levels.h"
 
 namespace frit::jit::x86_code {
@@ -292,6 +294,33 @@ void Emitter::load_gathered(Dtype memory, const Access& x, Mask& m, Ymm out[2]) 
   }
 }
 
+// The first loop over a row reads it from memory, those after it from the first cache: while the second one computes, the next row comes in.
+bool Emitter::prefetches_here(Id pointer, Id offset, const Level* l) {
+  if (!zmm_ || a_.grid_count == 0 || !(a_.depends[offset] & a_.grid_axes) || p_.params[instr(pointer).imm].written) return false;
+  const auto [at, is_new] = prefetched_in_.try_emplace(pointer, no_value);
+  if (is_new) {
+    std::vector<Id> readers;  // reduces along the axis, in the order of their loops
+    for (size_t r = 0; r < p_.instrs.size(); ++r) {
+      if (!a_.is_reduce(Id(r)) || int(instr(Id(r)).imm) != l->axis) continue;
+      for (Id v : a_.needed({instr(Id(r)).in[0]}))
+        if (instr(v).op == Op::load && instr(v).in[0] == pointer) {
+          readers.push_back(Id(r));
+          break;
+        }
+    }
+    if (readers.empty()) return at->second = pointer, false;  // a single loop: the processor does it
+    const std::vector<Id> first = a_.companions(readers[0]);
+    for (Id r : readers)
+      if (std::find(first.begin(), first.end(), r) == first.end()) {
+        at->second = r;
+        break;
+      }
+  }
+  if (in_progress_.empty() || at->second == no_value) return in_progress_.empty() && at->second == no_value;
+  const std::vector<Id> group = a_.companions(in_progress_.back());
+  return std::find(group.begin(), group.end(), at->second) != group.end();
+}
+
 void Emitter::emit_load(Id v, Level* l) {
   const Instr& i = instr(v);
   if (l->kind != LevelKind::strip) return emit_uniform_load(v, l);
@@ -307,6 +336,11 @@ void Emitter::emit_load(Id v, Level* l) {
   else if (m.any) load_masked(memory, x, m, out);
   else if (x.kind == Access::strided) load_strided(memory, x, out);
   else load_memory(memory, x.at(), out, l->exists);
+  if (x.kind == Access::contiguous && x.next_row.isValid()) {
+    Access next = x;
+    next.base = x.next_row;
+    cc_.prefetcht0(next.at());
+  }
   if (i.in[3] != no_value) {
     for (int h = 0; h < (is_wide(memory) ? 2 : 1); ++h) {
       const Ymm other = lanes(i.in[3], l, h);

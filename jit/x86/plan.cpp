@@ -10,7 +10,9 @@ namespace frit::jit::x86_code {
 namespace {
 constexpr int region_cost = 12;       // below, computing is cheaper than asking
 constexpr int interleaved_strips = 2;
-constexpr int stash_cost = 16;         // what is cheaper is computed again
+constexpr int stash_cost = 12;         // what is cheaper is computed again
+constexpr int most_stashes = 4;
+constexpr int stash_overhang = 16;     // elements
 }
 
 // In instructions of about one micro-operation.
@@ -30,17 +32,18 @@ int Emitter::cost_of(Id v) const {
   }
 }
 
-StripPlan Emitter::plan_of(const std::vector<Id>& roots, int axis, const Stash* stash) const {
+StripPlan Emitter::plan_of(const std::vector<Id>& roots, int axis, const Stashes& stashes) const {
   StripPlan plan;
-  const Id leaf = stash ? stash->value : no_value;
-  plan.stash = stash;
-  plan.needed = a_.needed(roots, leaf);
+  plan.stashes = stashes;
+  std::vector<Id> leaves;
+  for (const Stash* s : stashes) leaves.push_back(s->value);
+  plan.needed = a_.needed(roots, leaves);
   plan.uses.assign(p_.instrs.size(), 0);
   plan.region_of.assign(p_.instrs.size(), -1);
   for (Id r : roots) plan.uses[r] = 0x7fff;
   for (Id v : plan.needed) {
-    if (v != leaf && a_.varies(v, axis) && !(instr(v).dtype == Dtype::Int64 && a_.affine(v, axis))) plan.cost += cost_of(v);
-    if (instr(v).op == Op::reduce || v == leaf) continue;
+    if (!plan.stash_of(v) && a_.varies(v, axis) && !(instr(v).dtype == Dtype::Int64 && a_.affine(v, axis))) plan.cost += cost_of(v);
+    if (instr(v).op == Op::reduce || plan.stash_of(v)) continue;
     for (Id in : instr(v).in)
       if (in != no_value && plan.uses[in] < 0x7fff) ++plan.uses[in];
   }
@@ -81,7 +84,7 @@ bool Emitter::fits_zmm(StripPlan& plan, int axis) const {
       if (i.in[3] != no_value || (i.op == Op::load && i.in[2] != no_value)) return false;
       continue;
     }
-    if (!a_.varies(v, axis) || (plan.stash && plan.stash->value == v)) continue;
+    if (!a_.varies(v, axis) || plan.stash_of(v)) continue;
     if (!in_region[v]) {
       if (!has_form_for_16(v, axis)) return false;
       continue;
@@ -92,7 +95,7 @@ bool Emitter::fits_zmm(StripPlan& plan, int axis) const {
   for (const Region& r : plan.regions)
     for (Id o : r.outputs)
       if (is_wide(instr(o).dtype)) return false;
-  return !plan.stash || !is_wide(instr(plan.stash->value).dtype);
+  return true;
 }
 
 bool Emitter::all_contiguous(Level& parent, int axis, const Gp& i, const StripPlan& plan) {
@@ -110,7 +113,7 @@ void Emitter::find_regions(StripPlan& plan, int axis) const {
   std::vector<bool> done(p_.instrs.size(), false);
   for (size_t n = 0; n < plan.needed.size(); ++n) {
     const auto is_select = [&](Id v) {  // that is evaluated in the strip: one that is read from the stash needs neither of its sides
-      return !(plan.stash && plan.stash->value == v) && instr(v).op == Op::scalar && instr(v).prim == Prim::select && a_.varies(instr(v).in[0], axis);
+      return !plan.stash_of(v) && instr(v).op == Op::scalar && instr(v).prim == Prim::select && a_.varies(instr(v).in[0], axis);
     };
     const Id v = plan.needed[n];
     if (!is_select(v) || done[instr(v).in[0]]) continue;
@@ -137,7 +140,7 @@ void Emitter::make_schedule(StripPlan& plan, const std::vector<Id>& roots, int a
   std::vector<uint8_t> registers(p_.instrs.size(), 0);
   const auto operands = [&](Id v, Id out[4]) {  // those that are evaluated in the strip, most registers first
     int count = 0;
-    if (instr(v).op == Op::reduce || (plan.stash && plan.stash->value == v)) return count;
+    if (instr(v).op == Op::reduce || plan.stash_of(v)) return count;
     for (int k = 0; k < 4; ++k) {
       const Id in = instr(v).in[k];
       if (in == no_value || is_constant(in) || !a_.varies(in, axis) || instr(in).op == Op::pointer) continue;
@@ -180,7 +183,7 @@ void Emitter::add_region(StripPlan& plan, const std::vector<Id>& selects, bool w
   for (Id s : selects) ++inside[instr(s).in[when ? 1 : 2]];
   const auto may = [&](Id v) {
     return instr(v).op == Op::scalar && instr(v).prim != Prim::constant && a_.varies(v, axis) && inside[v] && inside[v] == plan.uses[v] &&
-           !(plan.stash && plan.stash->value == v);
+           !plan.stash_of(v);
   };
   r.members.assign(p_.instrs.size(), false);
   int cost = 0;
@@ -207,63 +210,113 @@ void Emitter::add_region(StripPlan& plan, const std::vector<Id>& selects, bool w
 }
 
 // ---- stashes ----------------------------------------------------------------------------------------------------------
-
-// The costliest value that a reduction along the axis, still to be emitted at this level, shares with the plan.
-const Stash* Emitter::make_stash(const StripPlan& plan, int axis, Level& level) {
-  Stash best;
-  int best_cost = stash_cost - 1;
-  std::vector<bool> wanted(p_.instrs.size(), false);
-  for (Id v : plan.needed) wanted[v] = true;
-  for (Id r : plan.needed) {
-    const Instr& i = instr(r);
-    if (i.op != Op::reduce || int(i.imm) != axis || (has_tree(i) && i.order == Order::pairwise)) continue;
-    if (placement(a_.depends[r], &level) != &level || level.slots[r] >= 0) continue;
-    const std::vector<Id> shared = a_.needed({i.in[0]});
-    std::vector<bool> inner(p_.instrs.size(), false);  // values that the plan needs for other shared values alone
-    for (Id v : shared) inner[v] = wanted[v];
-    for (Id user : plan.needed) {
-      if (std::binary_search(shared.begin(), shared.end(), user) || instr(user).op == Op::reduce) continue;
-      for (Id in : instr(user).in)
-        if (in != no_value) inner[in] = false;
-    }
-    for (Id v : shared) {
-      const Instr& value = instr(v);
-      if (!wanted[v] || inner[v] || value.op != Op::scalar || value.dtype == Dtype::Bool || !a_.varies(v, axis)) continue;
-      int cost = 0;
-      for (Id part : a_.needed({v}))
-        if (a_.varies(part, axis) && instr(part).op == Op::scalar && !a_.affine(part, axis)) cost += cost_of(part);
-      if (cost > best_cost) best_cost = cost, best.value = v, best.filler = r;
-    }
+int Emitter::cost_of_loop(const std::vector<Id>& roots, int axis, const std::vector<Id>& leaves) const {
+  int cost = 0;
+  for (Id v : a_.needed(roots, leaves)) {
+    if (!a_.varies(v, axis) || instr(v).op != Op::scalar || a_.affine(v, axis) || std::find(leaves.begin(), leaves.end(), v) != leaves.end()) continue;
+    cost += cost_of(v) + (instr(v).prim == Prim::div ? 4 : 0);
   }
-  if (best.value == no_value) return nullptr;
-  best.base = cc_.newGpq();
-  cc_.lea(best.base, cc_.newStack(uint32_t(stash_elements + 16) * (is_wide(instr(best.value).dtype) ? 8 : 4), 32));
-  stashes_.push_back(best);
-  return &stashes_.back();
+  return cost;
 }
 
-// An axis that is longer than the stash writes over it, and nobody reads it.
+// The loops over the axis are the reduces that the roots need, then the roots themselves. A value that several of them compute is kept by
+// the first of them where that saves enough; the one that saves most first.
+void Emitter::plan_stashes(const std::vector<Id>& roots, int axis, Level& level) {
+  const Instr& extent = instr(p_.axes[size_t(axis)].extent);
+  if (extent.op != Op::integer || (scratch_axis_ >= 0 && scratch_axis_ != axis)) return;
+  std::vector<bool> seen(p_.instrs.size(), false);
+  const auto look = [&](auto&& self, const std::vector<Id>& at) -> void {
+    for (Id v : a_.needed(at)) {
+      if (!a_.is_reduce(v) || seen[v]) continue;
+      seen[v] = true;
+      self(self, {instr(v).in[0]});
+    }
+  };
+  look(look, roots);
+  struct Loop {
+    Id filler;
+    std::vector<Id> roots, needed;
+  };
+  std::vector<Loop> loops;
+  std::vector<bool> taken(p_.instrs.size(), false);
+  for (size_t r = 0; r < p_.instrs.size(); ++r) {
+    if (!seen[r] || taken[r]) continue;
+    const Instr& i = instr(Id(r));
+    if (int(i.imm) != axis || (has_tree(i) && i.order == Order::pairwise)) continue;
+    if (placement(a_.depends[r], &level) != &level || level.slots[r] >= 0) continue;
+    Loop loop{Id(r), {}, {}};
+    for (Id c : a_.companions(Id(r)))
+      if (seen[c]) loop.roots.push_back(instr(c).in[0]), taken[c] = true;
+    loops.push_back(std::move(loop));
+  }
+  if (loops.empty()) return;
+  loops.push_back({no_value, roots, {}});
+  std::vector<Id> leaves;
+  for (int count = 0; count < most_stashes; ++count) {
+    for (Loop& l : loops) l.needed = a_.needed(l.roots, leaves);
+    Stash best;
+    int most = stash_cost - 1;
+    for (size_t v = 0; v < p_.instrs.size(); ++v) {
+      const Instr& value = instr(Id(v));
+      if (value.op != Op::scalar || value.prim == Prim::constant || value.dtype == Dtype::Bool || is_wide(value.dtype) || !a_.varies(Id(v), axis) || a_.affine(Id(v), axis)) continue;
+      if (std::find(leaves.begin(), leaves.end(), Id(v)) != leaves.end()) continue;
+      Id filler = no_value;
+      int saved = -1;  // storing it
+      std::vector<Id> with = leaves;
+      with.push_back(Id(v));
+      for (const Loop& l : loops) {
+        if (!std::binary_search(l.needed.begin(), l.needed.end(), Id(v))) continue;
+        if (filler == no_value) {
+          filler = l.filler;
+          if (filler == no_value) break;
+          continue;
+        }
+        saved += cost_of_loop(l.roots, axis, leaves) - cost_of_loop(l.roots, axis, with) - 1;
+      }
+      if (filler != no_value && saved > most) most = saved, best.value = Id(v), best.filler = filler;
+    }
+    if (best.value == no_value) return;
+    leaves.push_back(best.value);
+    scratch_axis_ = axis;
+    // One after the other, each as long as the axis and a cache line more: the last strip is stored whole.
+    At at(*this, root_);
+    const Gp end = gp(p_.axes[size_t(axis)].extent, root_);
+    best.base = cc_.newGpq();
+    cc_.lea(best.base, asmjit::x86::ptr(end, int32_t(stash_overhang)));
+    cc_.imul(best.base, best.base, int32_t(4 * stashes_.size()));
+    cc_.add(best.base, scratch_);
+    stashes_.push_back(best);
+  }
+}
+
+Stashes Emitter::stashes_for(const std::vector<Id>& roots, int axis, Level* l) {
+  Stashes found;
+  if (axis != scratch_axis_) return found;
+  std::vector<Id> needed = a_.needed(roots);
+  for (const Stash& s : stashes_) {  // in the order of what they save
+    if (!std::binary_search(needed.begin(), needed.end(), s.value)) continue;
+    if (std::find(in_progress_.begin(), in_progress_.end(), s.filler) != in_progress_.end()) continue;
+    rep(s.filler, l);
+    found.push_back(&s);
+  }
+  return found;
+}
+
+bool Emitter::fills_stash(const Group& g) const {
+  return std::any_of(stashes_.begin(), stashes_.end(), [&](const Stash& s) { return std::find(g.ids.begin(), g.ids.end(), s.filler) != g.ids.end(); });
+}
+
 void Emitter::fill_stashes(const Group& g, Level& strip) {
   for (const Stash& s : stashes_) {
     if (std::find(g.ids.begin(), g.ids.end(), s.filler) == g.ids.end() || strip.axis != g.axis) continue;
-    const Dtype d = instr(s.value).dtype;
-    const uint32_t shift = is_wide(d) ? 3 : 2;
-    const Gp at = cc_.newGpq();
-    cc_.mov(at, strip.index);
-    cc_.and_(at, stash_elements - 1);
-    for (int h = 0; h < parts(d, &strip); ++h)
-      cc_.vmovups(asmjit::x86::ptr(s.base, at, shift, int32_t((strip.displacement << shift) + 32 * h), 32), part(s.value, &strip, h));
+    const Ymm v = lanes(s.value, &strip, 0);
+    cc_.emit(Inst::kIdVmovups, asmjit::x86::ptr(s.base, strip.index, 2, int32_t(strip.displacement << 2), strip.zmm ? 64 : 32), v);
   }
 }
 
 void Emitter::read_stash(const Stash& s, Level* l) {
-  const Dtype d = instr(s.value).dtype;
-  const uint32_t shift = is_wide(d) ? 3 : 2;
-  Ymm out[2];
-  for (int h = 0; h < halves(d, l); ++h)
-    out[h] = emit1(Inst::kIdVmovups, asmjit::x86::ptr(s.base, l->index, shift, int32_t((l->displacement << shift) + 32 * h), zmm_ ? 64 : 32));
-  Rep& r = new_rep(s.value, l);
-  r.v[0] = out[0], r.v[1] = out[1];
+  const Ymm v = emit1(Inst::kIdVmovups, asmjit::x86::ptr(s.base, l->index, 2, int32_t(l->displacement << 2), zmm_ ? 64 : 32));
+  new_rep(s.value, l).v[0] = v;
 }
 
 // ---- regions ----------------------------------------------------------------------------------------------------------

@@ -33,7 +33,10 @@ Emitter::Group Emitter::make_group(Id v, Level* l, int vector_axis) {
   }
   for (const Stash& s : stashes_)
     if (std::find(g.ids.begin(), g.ids.end(), s.filler) != g.ids.end()) roots.push_back(s.value);
-  g.plan = plan_of(roots, vector_axis);
+  in_progress_.insert(in_progress_.end(), g.ids.begin(), g.ids.end());
+  const Stashes stashes = vector_axis == g.axis ? stashes_for(roots, g.axis, l) : Stashes();
+  in_progress_.resize(in_progress_.size() - g.ids.size());
+  g.plan = plan_of(roots, vector_axis, stashes);
   g.plan.zmm &= vector_axis == g.axis;  // columns keep eight lanes apart in memory
   for (Id id : g.ids) {
     const Instr& r = instr(id);
@@ -118,7 +121,7 @@ void Emitter::reduce_free(Group& g, Level* l) {
   suspend(*l);
   cc_.xor_(k, k);
   Level inside = open_reduction(l, g.axis);
-  if (unroll == 4 && !wants_columns(g.plan.needed, g.axis)) free_interleaved(g, inside, k, extent, accs);
+  if (unroll == 4 && !fills_stash(g) && !wants_columns(g.plan.needed, g.axis)) free_interleaved(g, inside, k, extent, accs);
   group_strips(g, inside, k, extent, unroll, [&](Level& strip, int u) { accumulate_free(g, accs[size_t(u)], strip, u); });
   std::swap(pending_, outer);
   resume(*l);
@@ -236,7 +239,7 @@ void Emitter::reduce_tree(Group& g, Level* l) {
   Accumulators values(g.ids.size());
   for (Accumulator& v : values) v.v[0] = cc_.newYmm();
   cc_.xor_(k, k);
-  if (g.plan.cost <= 8 && g.registers <= 2 && !wants_columns(g.plan.needed, g.axis)) {
+  if (g.plan.cost <= 8 && g.registers <= 2 && !fills_stash(g) && !wants_columns(g.plan.needed, g.axis)) {
     tree_interleaved(g, inside, k, extent, stack, values);
     const Label rest = cc_.newLabel();
     cc_.test(stack.count, stack.count);

@@ -123,13 +123,13 @@ class Runner {
  private:
   int64_t extent(int axis) const { return int64_t(slot_[plan_.extent_slot(axis)]); }
   void run(const Block& b) {
-    if (const CpuEntry entry = plan_.kernels[size_t(b.uniforms)].entry) entry(slot_, 0, 1, 0, INT64_MAX);
+    if (const CpuKernel& k = plan_.kernels[size_t(b.uniforms)]; k.entry) k.run(slot_, 0, 1);
     for (int axis : b.bounded)
       if (extent(axis) > l_.bound[axis]) throw InternalError("block program " + plan_.program.name + ": an axis is longer than at its first and last indices");
     for (const Step& s : b.steps) {
       switch (s.kind) {
         case Step::Kind::kernel:
-          if (extent(s.rows) > 0) plan_.kernels[size_t(s.index)].entry(slot_, 0, s.row_by_row ? extent(s.rows) : 1, 0, INT64_MAX);
+          if (extent(s.rows) > 0) plan_.kernels[size_t(s.index)].run(slot_, 0, s.row_by_row ? extent(s.rows) : 1);
           break;
         case Step::Kind::dot: dot(plan_.dots[size_t(s.index)]); break;
         case Step::Kind::loop: {
