@@ -1,7 +1,12 @@
-// What is cheap is computed again where it is read, when that moves fewer bytes than storing it: a kernel of the backward pass that
-// reads x anyway need not be given x - mean as well. The groups that fusion makes say what would be stored; of what they store,
-// each tensor whose parts are at hand (stored for others, or small) is a candidate. Start at recompute.
+// What a kernel reads is chosen by a minimum cut: a value that is cheap to compute from what the kernel reads anyway, or from less, is computed
+// again inside of it, and need not be stored where nobody else reads it. A kernel of the backward pass that reads x need not be given x - mean.
+//
+// For each kernel of the fusion that stands, the network holds what it reads and the ops upstream of that. To cut a value's vertex is to read it, for
+// the bytes that are moved; to leave an op on the kernel's side is to compute it again, for what that costs; what cannot be computed again hangs on
+// the source. Start at Recomputing::run.
 #include <algorithm>
+#include <deque>
+#include <limits>
 #include <map>
 #include "jit/fuse.h"
 #include "jit/passes/passes.h"
@@ -11,8 +16,75 @@ namespace frit::jit {
 using namespace tracer;
 
 namespace {
-constexpr int most_ops = 8;             // in place of one tensor
-constexpr int64_t smallest = 1 << 12;   // elements
+constexpr size_t most_values = 96;      // in one network
+constexpr int most_ops = 24;            // computed again by one kernel
+constexpr int64_t smallest = 1 << 12;   // elements of what is worth it
+constexpr double writing = 2;           // in terms of reading: lines are fetched before they are written, and memory is held until they are read
+constexpr int sweeps = 3;               // what one kernel no longer reads is dearer for the others
+
+// Of an op and element, in bytes moved in the same time: at about ten bytes a nanosecond and core.
+double cost_of(Op op) {
+  switch (op) {
+    case Op::add: case Op::sub: case Op::mul: case Op::neg: case Op::abs: case Op::relu: case Op::square: case Op::where: case Op::copy:
+    case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt: case Op::ge: case Op::minimum: case Op::maximum: return 0.25;
+    case Op::div: case Op::sqrt: case Op::rsqrt: case Op::reciprocal: return 1;
+    case Op::exp: case Op::sigmoid: case Op::tanh: case Op::log: return 3;
+    case Op::pow: case Op::lgamma: case Op::digamma: return 1e6;
+    default: return 8;
+  }
+}
+
+// Minimum cut by augmenting paths, shortest first (Edmonds and Karp): the networks have tens of vertices.
+class Network {
+ public:
+  static constexpr double infinite = std::numeric_limits<double>::infinity();
+  int vertex() { return next_.emplace_back(), int(next_.size()) - 1; }
+  void edge(int from, int to, double capacity) {
+    next_[size_t(from)].push_back(int(edges_.size())), edges_.push_back({to, capacity});
+    next_[size_t(to)].push_back(int(edges_.size())), edges_.push_back({from, 0});
+  }
+  // Afterwards on_source_side tells the cut nearest to the sink. False: no finite cut.
+  bool cut(int source, int sink) {
+    while (true) {
+      std::vector<int> by(next_.size(), -1);  // the edge on which a vertex was reached
+      std::deque<int> queue{source};
+      while (!queue.empty() && by[size_t(sink)] < 0) {
+        const int v = queue.front();
+        queue.pop_front();
+        for (int e : next_[size_t(v)])
+          if (const int to = edges_[size_t(e)].to; edges_[size_t(e)].left > 1e-9 && to != source && by[size_t(to)] < 0) by[size_t(to)] = e, queue.push_back(to);
+      }
+      if (by[size_t(sink)] < 0) break;
+      double least = infinite;
+      for (int v = sink; v != source; v = edges_[size_t(by[size_t(v)] ^ 1)].to) least = std::min(least, edges_[size_t(by[size_t(v)])].left);
+      if (least == infinite) return false;
+      for (int v = sink; v != source; v = edges_[size_t(by[size_t(v)] ^ 1)].to) edges_[size_t(by[size_t(v)])].left -= least, edges_[size_t(by[size_t(v)] ^ 1)].left += least;
+      flow_ += least;
+    }
+    sink_side_.assign(next_.size(), false);
+    std::deque<int> queue{sink};
+    sink_side_[size_t(sink)] = true;
+    while (!queue.empty()) {  // what still reaches the sink; the rest is read as early as possible
+      const int v = queue.front();
+      queue.pop_front();
+      for (int e : next_[size_t(v)])
+        if (const int from = edges_[size_t(e)].to; edges_[size_t(e ^ 1)].left > 1e-9 && !sink_side_[size_t(from)]) sink_side_[size_t(from)] = true, queue.push_back(from);
+    }
+    return true;
+  }
+  bool on_source_side(int v) const { return !sink_side_[size_t(v)]; }
+  double flow() const { return flow_; }
+
+ private:
+  struct Edge {
+    int to;
+    double left;
+  };
+  std::vector<Edge> edges_;             // each followed by its reverse
+  std::vector<std::vector<int>> next_;
+  std::vector<bool> sink_side_;
+  double flow_ = 0;
+};
 
 class Recomputing {
  public:
@@ -25,115 +97,139 @@ class Recomputing {
     }
   }
   void run() {
-    for (uint32_t a = 0; a < fusion_.groups.size(); ++a) {
-      const std::vector<uint32_t> nodes = fusion_.groups[a].nodes;  // in order: whether what a node reads stays stored is known by then
-      for (uint32_t n : nodes)
-        if (outputs_[n]) consider(n);
-    }
+    bool changed = true;
+    for (int sweep = 0; sweep < sweeps && std::exchange(changed, false); ++sweep)
+      for (uint32_t b = 0; b < fusion_.groups.size(); ++b)
+        if (fused(b)) changed |= consider(b);
   }
 
  private:
   static constexpr uint32_t none = ~0u;
-  struct Parts {
-    std::vector<uint32_t> ops;     // in order
-    std::vector<uint32_t> reads;
-  };
   bool is_pointwise(uint32_t n) const { return row(t_.nodes[n].call.op).kind == RowKind::pointwise; }
-  int64_t bytes(uint32_t n) const { return t_.numel(n) * int64_t(size_of(t_.nodes[n].result.dtype)); }
+  double bytes(uint32_t n) const { return double(t_.numel(n)) * double(size_of(t_.nodes[n].result.dtype)); }
   bool fused(uint32_t group) const { return group != none && fusion_.groups[group].kind != GroupKind::single; }
-  // Is the value kept in memory, whatever becomes of `of`?
-  bool at_hand(uint32_t n) const {
-    const uint32_t base = view_base(t_, n);
-    return t_.nodes[base].call.op == Op::leaf || (outputs_[base] && !g_.written(base));
-  }
-  // What has to be stored, because something reads it that is no kernel of this kind, or the user sees it.
+  // A number to kernels.
+  bool is_free(uint32_t n) const { return t_.nodes[n].call.op == Op::full; }
+  // Something reads it from memory that is no kernel of this kind, or the user sees it.
   bool stays(uint32_t n) const {
-    if (t_.nodes[n].call.op == Op::leaf || g_.roots[n] || !is_pointwise(n)) return true;
-    for (uint32_t r : g_.readers(n))
-      if (g_.needed[r] && (!fused(group_[r]) || !is_fusable_reader(r) || ((t_.nodes[r].call.mode & in_place) && t_.nodes[r].call.in[0] == n))) return true;
+    const uint32_t base = view_base(t_, n);
+    if (base != n || t_.nodes[n].call.op == Op::leaf || g_.roots[n] || !is_pointwise(n) || g_.written(n)) return true;
+    for (uint32_t r : g_.readers(n)) {
+      if (!g_.needed[r]) continue;
+      const bool kernel = fused(group_[r]) && (is_pointwise(r) || row(t_.nodes[r].call.op).kind == RowKind::reduce);
+      if (!kernel || ((t_.nodes[r].call.mode & in_place) && t_.nodes[r].call.in[0] == n)) return true;
+    }
     return false;
   }
-  bool is_fusable_reader(uint32_t r) const { return is_pointwise(r) || row(t_.nodes[r].call.op).kind == RowKind::reduce; }
-  bool is_small_reduction(uint32_t n, uint32_t origin) const {
-    return row(t_.nodes[n].call.op).kind == RowKind::reduce && !g_.written(n) && t_.numel(n) * 8 <= t_.numel(origin);
+  bool is_stored(uint32_t n) const {
+    const uint32_t base = view_base(t_, n);
+    return t_.nodes[base].call.op == Op::leaf || outputs_[base];
   }
-  bool collect(uint32_t n, uint32_t origin, uint32_t until, Parts& p) const {
-    if (std::find(p.ops.begin(), p.ops.end(), n) != p.ops.end() || std::find(p.reads.begin(), p.reads.end(), n) != p.reads.end()) return true;
-    if (n != origin && at_hand(n)) return p.reads.push_back(n), g_.unwritten(n, origin, until);
-    if (is_small_reduction(n, origin)) return p.reads.push_back(n), true;  // one more result of its kernel
-    if (t_.nodes[n].call.op == Op::full) return p.reads.push_back(n), true;  // a number to kernels
-    if (!is_pointwise(n) || !g_.repeatable(n, until) || group_[n] == none || !fused(group_[n]) || p.ops.size() >= size_t(most_ops)) return false;
-    if (t_.nodes[n].call.op == Op::pow || t_.nodes[n].call.op == Op::lgamma) return false;
-    for (int k = 0; k < t_.input_count(n); ++k)
-      if (const uint32_t in = t_.input(n, k); !g_.is_number(in) && !collect(in, origin, until, p)) return false;
-    p.ops.push_back(n);
+  // Can its kernel store it beside what it stores now?
+  bool storable(uint32_t n) const {
+    return view_base(t_, n) == n && fused(group_[n]) && !g_.written(n) && (is_pointwise(n) || row(t_.nodes[n].call.op).kind == RowKind::reduce);
+  }
+  bool repeats(uint32_t n, uint32_t until) const {
+    return is_pointwise(n) && fused(group_[n]) && t_.nodes[n].call.op != Op::pow && g_.repeatable(n, until);
+  }
+  size_t groups_reading(uint32_t n) const {
+    size_t count = 0;
+    for (size_t b = 0; b < inputs_.size(); ++b) count += group_[n] != b && std::find(inputs_[b].begin(), inputs_[b].end(), n) != inputs_[b].end();
+    return count;
+  }
+  double price(uint32_t n, uint32_t b) const {
+    if (is_free(n)) return 0;
+    if (is_stored(n) && stays(n)) return bytes(n);
+    const bool reads = std::find(inputs_[b].begin(), inputs_[b].end(), n) != inputs_[b].end();
+    return bytes(n) + writing * bytes(n) / double(std::max<size_t>(1, groups_reading(n) + !reads));  // its part of writing it
+  }
+
+  struct Place {
+    int in, out;
+  };
+  bool consider(uint32_t b) {
+    const Group& group = fusion_.groups[b];
+    uint32_t until = group.nodes[0];  // the last that would read it
+    for (uint32_t m : group.nodes)
+      if (g_.position(m) > g_.position(until)) until = m;
+    Network network;
+    const int source = network.vertex(), sink = network.vertex();
+    std::map<uint32_t, Place> place;
+    std::vector<uint32_t> order;
+    const auto visit = [&](auto&& self, uint32_t n) -> void {
+      if (place.count(n)) return;
+      const Place p{network.vertex(), network.vertex()};
+      place[n] = p;
+      const bool known = std::find(inputs_[b].begin(), inputs_[b].end(), n) != inputs_[b].end();
+      const bool readable = is_free(n) || known || ((is_stored(n) || storable(n)) && g_.unwritten(n, n, until));
+      network.edge(p.in, p.out, readable ? price(n, b) : Network::infinite);
+      const bool again = t_.numel(n) >= smallest && repeats(n, until) && place.size() < most_values;
+      network.edge(source, p.in, again ? cost_of(t_.nodes[n].call.op) * double(t_.numel(n)) : Network::infinite);
+      if (again)
+        for (int k = 0; k < t_.input_count(n); ++k)
+          if (const uint32_t in = t_.input(n, k); !g_.is_number(in)) {
+            self(self, in);
+            network.edge(place[in].out, p.in, Network::infinite);
+          }
+      order.push_back(n);
+    };
+    double before = 0;
+    for (uint32_t n : inputs_[b]) {
+      visit(visit, n);
+      network.edge(place[n].out, sink, Network::infinite);
+      before += price(n, b);
+    }
+    if (!network.cut(source, sink) || network.flow() >= before * 0.999) return false;
+    std::vector<uint32_t> ops, reads;
+    for (uint32_t n : order) {  // operands first
+      const Place p = place[n];
+      if (network.on_source_side(p.out)) continue;
+      if (network.on_source_side(p.in)) reads.push_back(n);
+      else ops.push_back(n);
+    }
+    if (ops.empty() || ops.size() > size_t(most_ops) || group.nodes.size() + ops.size() > max_group_nodes || reads.size() > max_group_operands) return false;
+    again(b, ops, reads);
     return true;
   }
 
-  void consider(uint32_t n) {
-    if (!g_.needed[n] || !is_pointwise(n) || g_.written(n) || stays(n) || t_.numel(n) < smallest) return;
-    std::vector<uint32_t> groups;  // that read it from outside
-    for (uint32_t r : g_.readers(n)) {
-      if (!g_.needed[r]) continue;
-      const uint32_t b = group_[r];
-      if (b == none || b == group_[n] || std::find(groups.begin(), groups.end(), b) != groups.end()) continue;
-      groups.push_back(b);
-    }
-    Parts p;
-    uint32_t until = n;  // the last that would read it
-    for (uint32_t b : groups)
-      for (uint32_t m : fusion_.groups[b].nodes)
-        if (g_.position(m) > g_.position(until)) until = m;
-    if (groups.empty() || !collect(n, n, until, p)) return;
-    int64_t before = bytes(n), after = 0;
-    for (uint32_t b : groups) {
-      before += bytes(n);
-      for (uint32_t r : p.reads)
-        if (std::find(inputs_[b].begin(), inputs_[b].end(), r) == inputs_[b].end()) after += t_.nodes[r].call.op == Op::full ? 0 : bytes(r);
-    }
-    if (after >= before) return;
-    for (uint32_t b : groups) again(n, b, p);
-    for (uint32_t r : p.reads) outputs_[r] = true;
-    outputs_[n] = false;
-  }
-  // Copies of the parts before the first of the group's nodes that reads n; those read the copy. Copies that are there by then
-  // serve again.
-  void again(uint32_t n, uint32_t b, const Parts& p) {
-    std::vector<std::pair<uint32_t, uint32_t>>& made = made_[b];
-    const uint32_t first = first_reader(n, b);
-    const auto before = [&](uint32_t node) {
-      for (uint32_t other : g_.order())
-        if (other == node || other == first) return other == node;
+  // Copies of the ops before the first of the kernel's nodes that reads one of them; its nodes read the copies.
+  void again(uint32_t b, const std::vector<uint32_t>& ops, const std::vector<uint32_t>& reads) {
+    std::map<uint32_t, uint32_t>& made = made_[b];
+    std::vector<uint32_t>& nodes = members_.try_emplace(b, fusion_.groups[b].nodes).first->second;
+    const auto reads_any = [&](uint32_t r) {
+      for (int k = 0; k < t_.input_count(r); ++k)
+        if (const uint32_t in = t_.input(r, k); !g_.is_number(in) && std::find(ops.begin(), ops.end(), in) != ops.end()) return true;
       return false;
     };
-    const auto copy_of = [&](uint32_t of) {
-      for (const auto& [from, to] : made)
-        if (from == of && before(to)) return to;
-      return of;
-    };
-    for (uint32_t op : p.ops) {
-      if (copy_of(op) != op) continue;
+    uint32_t first = none;
+    for (uint32_t r : g_.order())
+      if (std::find(nodes.begin(), nodes.end(), r) != nodes.end() && reads_any(r)) {
+        first = r;
+        break;
+      }
+    if (first == none) return;
+    std::vector<uint32_t> copies;
+    for (uint32_t op : ops) {
       const Node node = t_.nodes[op];
       Call call = node.call;
       for (int k = 0; k < t_.input_count(op); ++k)
-        if (!g_.is_number(call.in[k])) call.in[k] = copy_of(call.in[k]);
+        if (!g_.is_number(call.in[k]))
+          if (const auto at = made.find(call.in[k]); at != made.end() && std::find(ops.begin(), ops.end(), call.in[k]) != ops.end()) call.in[k] = at->second;
       const uint32_t at = g_.append_before(call, node.result.dtype, node.result.compute, op, op, first);
       g_.apart.resize(g_.count(), no_node);
       g_.apart[at] = op;
-      made.push_back({op, at});
+      made[op] = at;
+      copies.push_back(at);
       group_.push_back(b), outputs_.push_back(false);
       g_.number_nodes();
     }
-    const uint32_t copy = copy_of(n);
-    for (uint32_t r : fusion_.groups[b].nodes) g_.redirect(r, n, copy);
-    for (uint32_t r : p.reads)
-      if (std::find(inputs_[b].begin(), inputs_[b].end(), r) == inputs_[b].end()) inputs_[b].push_back(r);
-  }
-  uint32_t first_reader(uint32_t n, uint32_t b) const {  // in order
-    const std::vector<uint32_t>& readers = g_.readers(n);
-    for (uint32_t r : g_.order())
-      if (group_[r] == b && std::find(readers.begin(), readers.end(), r) != readers.end()) return r;
-    return none;
+    for (uint32_t op : ops)
+      for (uint32_t r : nodes) g_.redirect(r, op, made[op]);
+    nodes.insert(nodes.end(), copies.begin(), copies.end());
+    const std::vector<uint32_t> read_before = std::exchange(inputs_[b], reads);
+    for (uint32_t n : reads) outputs_[view_base(t_, n)] = outputs_[view_base(t_, n)] || t_.nodes[view_base(t_, n)].call.op != Op::leaf;
+    for (uint32_t n : read_before)
+      if (!stays(n) && groups_reading(n) == 0) outputs_[n] = false;
   }
 
   Graph& g_;
@@ -142,7 +238,8 @@ class Recomputing {
   std::vector<uint32_t> group_;                 // by node
   std::vector<bool> outputs_;                   // by node: stored
   std::vector<std::vector<uint32_t>> inputs_;   // by group
-  std::map<uint32_t, std::vector<std::pair<uint32_t, uint32_t>>> made_;  // by group
+  std::map<uint32_t, std::map<uint32_t, uint32_t>> made_;     // by group: copies
+  std::map<uint32_t, std::vector<uint32_t>> members_;         // by group that has copies: its nodes with them
 };
 }  // namespace
 

@@ -71,8 +71,9 @@ bool computes_transpose(const Product& p) {
   return p.m <= 4 * lanes && lanes_used && p.n >= 2 * p.m && p.n * p.k * size > 64 << 10;
 }
 
-View whole_view(const Product& p, bool transposed) {
+View whole_view(const Product& p, bool transposed, Epilogue* then) {
   View v{p.dtype, p.m, p.n, p.k, nullptr, nullptr, nullptr, p.a_row, p.a_col, p.b_row, p.b_col, p.c_row, p.c_col};
+  v.then = then, v.turned = transposed;
   if (transposed) {
     std::swap(v.m, v.n);
     v.a_row = p.b_col, v.a_col = p.b_row;
@@ -94,6 +95,7 @@ struct Batch {
     v.a = a + at(p.a_offset);
     v.b = b + at(p.b_offset);
     v.c = c + at(p.c_offset);
+    v.then_row = i * p.m;
     if (transposed) std::swap(v.a, v.b);
     return v;
   }
@@ -107,6 +109,8 @@ View part_of(const View& v, int64_t row, int64_t rows, int64_t column, int64_t c
   part.a += row * v.a_row * size;
   part.b += column * v.b_col * size;
   part.c += (row * v.c_row + column * v.c_col) * size;
+  part.then_row += v.turned ? column : row;
+  part.then_column += v.turned ? row : column;
   return part;
 }
 
@@ -131,7 +135,11 @@ struct Grid {
   }
 };
 
-void run(const Batch& batch, int64_t count, Multiply multiply) {
+void run(const Batch& batch, int64_t count, Multiply kind) {
+  const auto multiply = [kind](const View& part) {
+    kind(part);
+    if (kind != products::multiply_matrices) part.finished(0, part.m, 0, part.n);  // that says it block by block
+  };
   const View& v = batch.view;
   const bool vector = v.m == 1 || v.n == 1;
   const double work = 2.0 * double(v.m) * double(v.n) * double(std::max<int64_t>(v.k, 1));  // about the bytes of a vector product, too
@@ -168,22 +176,25 @@ bool rows_continue(const Product& p) {
 
 }  // namespace
 
-void product_x86(const Product& p, const void* a, const void* b, void* c) {
+void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then) {
   if (p.m <= 0 || p.n <= 0 || p.batch <= 0) return;
+  const auto finished = [&] {
+    if (then) then->run(0, p.batch * p.m, 0, p.n);
+  };
   const double work = 2.0 * double(p.m) * double(p.n) * double(p.k) * double(p.batch);
-  if (work < serial_work && products::multiply_known(p, a, b, c)) return;
+  if (work < serial_work && products::multiply_known(p, a, b, c)) return finished();
   static const bool generates_code = cpu_info().generates_code();
-  if (!generates_code) return product_reference(p, a, b, c);
+  if (!generates_code) return product_reference(p, a, b, c), finished();
   if (rows_continue(p)) {
     Product one = p;
     one.batch = 1;
     one.m = p.batch * p.m;
     const int64_t size = int64_t(size_of(p.dtype));
     one.a_offset = one.c_offset = nullptr;
-    return product_x86(one, static_cast<const char*>(a) + p.a_offset[0] * size, b, static_cast<char*>(c) + p.c_offset[0] * size);
+    return product_x86(one, static_cast<const char*>(a) + p.a_offset[0] * size, b, static_cast<char*>(c) + p.c_offset[0] * size, then);
   }
   const bool transposed = computes_transpose(p);
-  const Batch batch{p, whole_view(p, transposed), transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
+  const Batch batch{p, whole_view(p, transposed, then), transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
   const Multiply multiply = multiply_of(p);
   run(batch, p.batch, multiply);
   if (work < serial_work && multiply == products::multiply_matrices) products::remember(p, batch[0], transposed);

@@ -5,9 +5,18 @@
 
 namespace frit::jit {
 
+// What is to be done with C where it is finished, while it is still in the caches.
+class Epilogue {
+ public:
+  virtual ~Epilogue() = default;
+  // Of the batch's matrices one below the other: rows [row, row + rows), columns [column, column + columns). Every element is in one such
+  // call; several threads make them.
+  virtual void run(int64_t row, int64_t rows, int64_t column, int64_t columns) = 0;
+};
+
 // Float32, Float64, Float16, BFloat16 on generated code; integers by plain loops. Parallel over batches and blocks of C.
 // Throws std::bad_alloc when a packing buffer cannot be had.
-void product_x86(const Product& p, const void* a, const void* b, void* c);
+void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then = nullptr);
 void release_product_buffers();  // gives the packing buffers of all threads that are not in use back to the system
 
 }  // namespace frit::jit

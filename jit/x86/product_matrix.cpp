@@ -135,9 +135,12 @@ void Driver::panel_by_panel(int64_t column, int64_t columns) {
       b.rows = std::min(s.block_rows, v.m - b.row);
       b.c = direct ? c_at(b.row, column) : c_block + b.row * b.c_row;
       block(b);
+      if (direct && !list && k + panel_depth >= v.k) v.finished(b.row, b.rows, column, columns);
     }
   }
-  if (!direct) store_result(0, v.m, column, columns);
+  if (direct) return;
+  store_result(0, v.m, column, columns);
+  v.finished(0, v.m, column, columns);
 }
 
 void Driver::block_by_block(int64_t column, int64_t columns) {
@@ -154,6 +157,7 @@ void Driver::block_by_block(int64_t column, int64_t columns) {
       block(b);
     }
     if (!direct) store_result(row, b.rows, column, columns);
+    if (!list) v.finished(row, b.rows, column, columns);
   }
 }
 

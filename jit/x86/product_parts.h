@@ -4,7 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include "tracer/product.h"
+#include "jit/x86/product.h"
 
 namespace frit::jit::products {
 
@@ -135,6 +135,13 @@ struct View {
   bool accumulate = false;                // C += instead of C =
   bool wide_result = false;               // C has the computing type
   const struct Scattered* result = nullptr;  // where C's columns lie; null: c_col apart
+  Epilogue* then = nullptr;
+  int64_t then_row = 0, then_column = 0;  // where this part's C begins in all of it
+  bool turned = false;                    // this C is the transpose of the user's
+  void finished(int64_t row, int64_t rows, int64_t column, int64_t columns) const {
+    if (!then) return;
+    turned ? then->run(then_row + column, columns, then_column + row, rows) : then->run(then_row + row, rows, then_column + column, columns);
+  }
   int compute_size() const { return storage == Dtype::Float64 ? 8 : 4; }
 };
 
