@@ -26,7 +26,7 @@ class Sinking {
     if (in.rank != out.rank) return false;
     for (int i = 0; i < in.rank; ++i)
       if (i != axis_ && !g_.equal(from_, i, gather_, i)) return false;
-    return !broadcasts(from_) /* it would be its own gather, with one memory */ && can(from_, 0);
+    return !broadcasts(from_) /* it would be its own gather, with one memory */ && sinks(from_, 0);
   }
   uint32_t run() {
     for (int i = 0; i < g_.node(from_).result.rank; ++i)
@@ -46,28 +46,31 @@ class Sinking {
     return true;
   }
   bool computed(uint32_t n) const { return g_.pure(n) && row(g_.node(n).call.op).kind == RowKind::pointwise; }
-  bool can(uint32_t n, int depth) const {
+  bool can(uint32_t n) const {
     if (broadcasts(n)) return true;
-    if (!g_.same_shape(n, from_) || depth > deepest) return false;
-    if (!computed(n)) return g_.node(n).call.op == Op::leaf ? true : g_.pure(n);
+    if (!g_.same_shape(n, from_)) return false;
+    return g_.node(n).call.op == Op::leaf || g_.pure(n) || (row(g_.node(n).call.op).kind == RowKind::view && !g_.written(n));  // where the gather does not sink further it is taken of this
+  }
+  bool sinks(uint32_t n, int depth) const {
+    if (!computed(n) || depth > deepest) return false;
     for (int k = 0; k < g_.trace().input_count(n); ++k)
-      if (const uint32_t in = g_.trace().input(n, k); !g_.is_number(in) && !can(in, depth + 1)) return false;
+      if (const uint32_t in = g_.trace().input(n, k); !g_.is_number(in) && !can(in)) return false;
     return true;
   }
-  uint32_t at_places(uint32_t n) {
+  uint32_t at_places(uint32_t n, int depth = 0) {
     if (broadcasts(n)) return n;
     for (const auto& [from, to] : made_)
       if (from == n) return to;
     const Result r = g_.node(n).result;
     Call call = g_.node(n).call;
     uint32_t made;
-    if (!computed(n)) {
+    if (!sinks(n, depth)) {
       call = g_.node(gather_).call;
       call.in[0] = n;
       made = g_.append(call, r.dtype, compute_dtype(r.dtype), gather_, gather_, last());
     } else {
       for (int k = 0; k < g_.trace().input_count(n); ++k)
-        if (!g_.is_number(call.in[k])) call.in[k] = at_places(call.in[k]);
+        if (!g_.is_number(call.in[k])) call.in[k] = at_places(call.in[k], depth + 1);
       made = g_.append(call, r.dtype, r.compute, gather_, n, last());
     }
     made_.push_back({n, made});
