@@ -41,6 +41,11 @@ class Recomputing {
   bool is_pointwise(uint32_t n) const { return row(t_.nodes[n].call.op).kind == RowKind::pointwise; }
   int64_t bytes(uint32_t n) const { return t_.numel(n) * int64_t(size_of(t_.nodes[n].result.dtype)); }
   bool fused(uint32_t group) const { return group != none && fusion_.groups[group].kind != GroupKind::single; }
+  // A number to kernels, or a source that each of them computes.
+  bool is_free(uint32_t n) const {
+    const uint32_t base = view_base(t_, n);
+    return t_.nodes[n].call.op == Op::full || (base < fusion_.computed.size() && fusion_.computed[base]);
+  }
   // Is the value kept in memory, whatever becomes of `of`?
   bool at_hand(uint32_t n) const {
     const uint32_t base = view_base(t_, n);
@@ -61,7 +66,7 @@ class Recomputing {
     if (std::find(p.ops.begin(), p.ops.end(), n) != p.ops.end() || std::find(p.reads.begin(), p.reads.end(), n) != p.reads.end()) return true;
     if (n != origin && at_hand(n)) return p.reads.push_back(n), g_.unwritten(n, origin, until);
     if (is_small_reduction(n, origin)) return p.reads.push_back(n), true;  // one more result of its kernel
-    if (t_.nodes[n].call.op == Op::full) return p.reads.push_back(n), true;  // a number to kernels
+    if (is_free(n)) return p.reads.push_back(n), true;
     if (!is_pointwise(n) || !g_.repeatable(n, until) || group_[n] == none || !fused(group_[n]) || p.ops.size() >= size_t(most_ops)) return false;
     if (t_.nodes[n].call.op == Op::pow || t_.nodes[n].call.op == Op::lgamma) return false;
     for (int k = 0; k < t_.input_count(n); ++k)
@@ -89,7 +94,7 @@ class Recomputing {
     for (uint32_t b : groups) {
       before += bytes(n);
       for (uint32_t r : p.reads)
-        if (std::find(inputs_[b].begin(), inputs_[b].end(), r) == inputs_[b].end()) after += t_.nodes[r].call.op == Op::full ? 0 : bytes(r);
+        if (std::find(inputs_[b].begin(), inputs_[b].end(), r) == inputs_[b].end()) after += is_free(r) ? 0 : bytes(r);
     }
     if (after >= before) return;
     for (uint32_t b : groups) again(n, b, p);
