@@ -70,7 +70,7 @@ void make_value(Trace& t, uint32_t n) {
   if (t.value[n]) return;
   const Call& call = t.nodes[n].call;
   const RowKind kind = row(call.op).kind;
-  if (kind != RowKind::view && kind != RowKind::alias && call.op != Op::full)
+  if (kind != RowKind::view && kind != RowKind::alias && kind != RowKind::source)
     throw InternalError(std::string("plan: the value of ") + op_name(call.op) + " is read before it is made\n" + text(t));
   run_single(t, n);
 }

@@ -14,6 +14,7 @@ using namespace tracer;
 
 namespace {
 constexpr uint32_t none = ~0u;
+bool only_unit_axes(const Trace& t, uint32_t n);
 
 struct Draft {
   Group group;
@@ -50,6 +51,8 @@ class Builder {
   Fusion order();
   void lower_peak(std::vector<uint32_t>& draft);
   void finish(Group& g) const;
+  void find_computed();
+  bool computable(uint32_t n, const Group& g) const;
 
   const Trace& t_;
   const std::vector<bool>&needed_, &roots_;
@@ -431,8 +434,38 @@ Fusion Builder::order() {
         if (depends(g, h) && !done[h]) stack.push_back({h, false});
     }
   }
+  find_computed();
   lower_peak(draft);
   return std::move(fusion_);
+}
+
+// Sources that nobody but kernels of groups reads need no memory: a kernel computes the elements that it reads.
+void Builder::find_computed() {
+  const uint32_t count = uint32_t(t_.nodes.size());
+  fusion_.computed.assign(count, false);
+  for (uint32_t n = 0; n < count; ++n) fusion_.computed[n] = needed_[n] && is_indexed_source(t_, n) && !written_[storage_[n]];
+  for (uint32_t n = 0; n < count; ++n)
+    if (roots_[n]) fusion_.computed[view_base(t_, n)] = false;
+  for (const Group& g : fusion_.groups)
+    for (uint32_t in : g.inputs)
+      if (const uint32_t base = view_base(t_, in); fusion_.computed[base] && !computable(in, g)) fusion_.computed[base] = false;
+}
+bool Builder::computable(uint32_t in, const Group& g) const {
+  if (g.kind == GroupKind::single) return false;
+  bool repeats = false;
+  for (uint32_t v = in; row(t_.nodes[v].call.op).kind == RowKind::view; v = t_.nodes[v].call.in[0]) {
+    const Op op = t_.nodes[v].call.op;
+    repeats |= op == Op::expand || op == Op::as_strided;
+    if (op != Op::reshape || only_unit_axes(t_, v)) continue;
+    // A reshape of what lies in order is a view whatever the extents are.
+    for (uint32_t u = t_.nodes[v].call.in[0]; row(t_.nodes[u].call.op).kind == RowKind::view; u = t_.nodes[u].call.in[0])
+      if (t_.nodes[u].call.op != Op::reshape && t_.nodes[u].call.op != Op::detach) return false;
+  }
+  if (t_.nodes[view_base(t_, in)].call.op == Op::arange) return true;
+  // Drawing costs some hundred instructions: a number that is read over and over is drawn once.
+  Draft d;
+  d.group.kind = g.kind, d.group.space = g.space, d.group.first = g.first, d.group.last = g.last;
+  return !repeats && (is_full(d, in) || (g.kind == GroupKind::row && is_kept(d, in)));
 }
 
 // Neighbours that do not depend on each other change places where less memory is needed then: a product that is the last to read
@@ -448,13 +481,13 @@ void Builder::lower_peak(std::vector<uint32_t>& draft) {
   for (uint32_t p = 0; p < groups.size(); ++p) {
     for (uint32_t n : groups[p].inputs) {
       const uint32_t base = view_base(t_, n);
-      if (t_.nodes[base].call.op != Op::leaf && !stays[base] && !written_[storage_[base]] && std::find(inputs[p].begin(), inputs[p].end(), base) == inputs[p].end()) inputs[p].push_back(base);
+      if (t_.nodes[base].call.op != Op::leaf && !fusion_.computed[base] && !stays[base] && !written_[storage_[base]] && std::find(inputs[p].begin(), inputs[p].end(), base) == inputs[p].end()) inputs[p].push_back(base);
     }
     for (uint32_t base : inputs[p]) reads[base].push_back(p);
   }
   const auto made = [&](uint32_t p) {
     int64_t sum = 0;
-    for (uint32_t n : groups[p].outputs) sum += writes_in_place(n) ? 0 : bytes(n);
+    for (uint32_t n : groups[p].outputs) sum += writes_in_place(n) || fusion_.computed[n] ? 0 : bytes(n);
     return sum;
   };
   const auto freed = [&](uint32_t p, uint32_t other) {  // by p where it comes before other
@@ -587,23 +620,51 @@ uint32_t view_base(const Trace& t, uint32_t n) {
     else return n;
   }
 }
+bool is_indexed_source(const Trace& t, uint32_t n) {
+  const Op op = t.nodes[n].call.op;
+  return row(op).kind == RowKind::source && op != Op::leaf && op != Op::full;
+}
+bool source_layout(const Trace& t, uint32_t n, Layout& out) {
+  const Call& call = t.nodes[n].call;
+  Value v{};
+  v.dtype = t.nodes[n].result.dtype, v.rank = uint8_t(t.rank_of(n));
+  if (row(call.op).kind == RowKind::view) {
+    Layout in;
+    if (!source_layout(t, call.in[0], in)) return false;
+    v.rank = uint8_t(in.rank), v.offset = in.offset;
+    std::copy_n(in.extent, in.rank, v.extent);
+    std::copy_n(in.stride, in.rank, v.stride);
+    const std::optional<Layout> l = view_layout(call, t.args.data() + call.arg, v);
+    if (l) out = *l;
+    return l.has_value();
+  }
+  t.sizes(n, v.extent);
+  int64_t step = 1;
+  for (int i = v.rank; i-- > 0; step *= std::max<int64_t>(v.extent[i], 1)) v.stride[i] = step;
+  out = layout_of(v);
+  return true;
+}
+namespace {
+// A reshape to the same axes, unit ones aside.
+bool only_unit_axes(const Trace& t, uint32_t n) {
+  const Result &out = t.nodes[n].result, &in = t.nodes[t.nodes[n].call.in[0]].result;
+  int i = 0, j = 0;
+  for (;; ++i, ++j) {
+    while (i < in.rank && in.size[i] == 1) ++i;
+    while (j < out.rank && out.size[j] == 1) ++j;
+    if (i == in.rank || j == out.rank) break;
+    if (t.find(in.size[i]) != t.find(out.size[j])) return false;
+  }
+  return i == in.rank && j == out.rank;
+}
+}  // namespace
 bool passes_through(const Trace& t, uint32_t n) {
   const Node* node = &t.nodes[n];
   if (row(node->call.op).kind != RowKind::view) return false;
   while (row(node->call.op).kind == RowKind::view) {
     const Op op = node->call.op;
     if (op != Op::expand && op != Op::reshape && op != Op::detach) return false;
-    const Result &out = node->result, &in = t.nodes[node->call.in[0]].result;
-    if (op == Op::reshape) {  // the same axes, unit ones aside
-      int i = 0, j = 0;
-      for (;; ++i, ++j) {
-        while (i < in.rank && in.size[i] == 1) ++i;
-        while (j < out.rank && out.size[j] == 1) ++j;
-        if (i == in.rank || j == out.rank) break;
-        if (t.find(in.size[i]) != t.find(out.size[j])) return false;
-      }
-      if (i != in.rank || j != out.rank) return false;
-    }
+    if (op == Op::reshape && !only_unit_axes(t, uint32_t(node - t.nodes.data()))) return false;
     node = &t.nodes[node->call.in[0]];
   }
   return true;

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 #include <vector>
+#include "tracer/layout.h"
 #include "tracer/trace.h"
 
 namespace frit::jit {
@@ -26,6 +27,7 @@ struct Group {
 struct Fusion {
   std::vector<Group> groups;              // in an order that respects every dependence
   std::vector<bool> constant;             // by node: a `full` that nothing writes: a number to the kernels that read it
+  std::vector<bool> computed;             // by node: a source that only kernels read, each computing what it needs of it: never stored
   std::vector<std::string> why_not;       // "add, sum: …": pairs that were not fused, and why
 };
 
@@ -51,6 +53,11 @@ std::vector<uint32_t> memory_of(const Trace& t, const std::vector<uint32_t>& lea
 
 // The node whose value a chain of views shows.
 uint32_t view_base(const Trace& t, uint32_t n);
+// Is it written by one op that reads nothing, whose elements are a function of their index?
+bool is_indexed_source(const Trace& t, uint32_t n);
+// Where the elements of a source, or of a view of one, lie in the source as it would be stored (contiguous): nothing where a
+// reshape would have to copy it. `out` has no storage.
+bool source_layout(const Trace& t, uint32_t n, tracer::Layout& out);
 // Inside a group, a view that only repeats or drops unit axes is its operand; returns the node that it stands for.
 bool passes_through(const Trace& t, uint32_t n);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include "runtime/error.h"
+#include "tracer/random.h"
 #include "tracer/scalar_math.h"
 
 namespace frit::jit {
@@ -25,7 +26,7 @@ std::string GroupCode::bytes() const {
     for (const Reference& r : i.refs) put(r.kind), put(r.index);
   }
   put(uint8_t(operands.size()));
-  for (const Operand& o : operands) put(o.memory);
+  for (const Operand& o : operands) put(o.memory), put(o.source), put(o.floating);
   put(uint8_t(outputs.size()));
   for (const Output& o : outputs) put(o.item), put(o.memory);
   for (Dtype d : numbers) put(d);
@@ -33,10 +34,13 @@ std::string GroupCode::bytes() const {
 }
 std::string GroupCode::name() const {
   std::string s = "fused";
-  for (const Item& i : items) {
-    if (s.size() > 60) return s + "_etc";
-    s += std::string("_") + tracer::op_name(i.op);
-  }
+  const auto add = [&](Op op) {
+    if (s.ends_with("_etc")) return;
+    s += s.size() > 60 ? "_etc" : std::string("_") + tracer::op_name(op);
+  };
+  for (const Operand& o : operands)
+    if (o.source != Op::leaf) add(o.source);
+  for (const Item& i : items) add(i.op);
   return s;
 }
 std::string GroupLayout::bytes() const {
@@ -46,7 +50,11 @@ std::string GroupLayout::bytes() const {
   return s;
 }
 
-GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure, const std::vector<bool>& constant) {
+scalar::Function source_function(const GroupCode::Operand& o) {
+  return o.source == Op::arange ? tracer::arange_function(o.floating, o.memory) : tracer::random_function(o.source, o.memory);
+}
+
+GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure, const Fusion& f) {
   GroupPlan p;
   p.space = g.space, p.first = g.first, p.last = g.last;
   p.code.kind = g.kind, p.code.fast_math = t.fast_math;
@@ -90,7 +98,7 @@ GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pu
       if (k == 0) item.in = t.nodes[in].result.dtype;
       const uint32_t base = passes_through(t, in) ? view_base(t, in) : in;
       if (mine(base)) item.refs[k] = {Reference::Kind::item, uint8_t(item_of(base))};
-      else if (constant[in]) item.refs[k] = number(in, 0, int(t.nodes[in].call.attr >> 8 & 3), t.nodes[in].result.dtype);
+      else if (f.constant[in]) item.refs[k] = number(in, 0, int(t.nodes[in].call.attr >> 8 & 3), t.nodes[in].result.dtype);
       else {
         const bool through_kept = kept(n) && !item.reduces;
         size_t o = 0;
@@ -98,6 +106,13 @@ GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pu
         if (o == p.operands.size()) {
           p.operands.push_back({in, item.reduces ? g.space : n, through_kept});
           p.code.operands.push_back({t.nodes[in].result.dtype});
+          if (const uint32_t source = view_base(t, in); f.computed[source]) {
+            const Call& drawn = t.nodes[source].call;
+            GroupCode::Operand& operand = p.code.operands.back();
+            operand.source = drawn.op;
+            operand.floating = drawn.op == Op::arange && tracer::Category(drawn.attr >> 8 & 3) == tracer::Category::floating;
+            p.operands.back().source = source, p.operands.back().params = uint8_t(param_types(source_function(operand)).size());
+          }
         }
         item.refs[k] = {Reference::Kind::operand, uint8_t(o)};
       }
@@ -141,7 +156,11 @@ class GroupLowering {
   const GroupCode& g_;
   const GroupLayout& l_;
   ProgramBuilder b_;
-  std::vector<Value> pointer_, number_, at_;
+  Value source(size_t operand);
+
+  std::vector<Value> pointer_, number_, at_;  // pointer_: a computed source has its first index there
+  std::vector<std::vector<Value>> source_param_;
+  std::vector<Value> source_value_;  // of operands, once they are computed
   std::vector<std::vector<Value>> outer_stride_;
   std::vector<Value> reduced_stride_, inner_stride_;
   Value lane_, turn_;      // indices along the last axis and (columns) the reduced one
@@ -200,11 +219,23 @@ Value GroupLowering::offset(size_t p) {
   if (l_.inner[p] != Step::none) add(lane_, inner_stride_[p]);
   return sum.id == no_value ? b_.integer_constant(0) : sum;
 }
+// What would be loaded if the source were stored.
+Value GroupLowering::source(size_t operand) {
+  const GroupCode::Operand& o = g_.operands[operand];
+  Value& v = source_value_[operand];
+  if (v.id != no_value) return v;
+  const size_t p = g_.outputs.size() + operand;
+  v = b_.convert(b_.expand(source_function(o), {b_.add(pointer_[p], offset(p))}, source_param_[operand])[0], compute_dtype(o.memory));
+  if (is_half(o.memory)) v = b_.apply(o.memory == Dtype::Float16 ? Prim::round_float16 : Prim::round_bfloat16, Dtype::Float32, {v});
+  return v;
+}
 Value GroupLowering::operand(const Reference& r, Dtype wanted) {
   switch (r.kind) {
     case Reference::Kind::item: return b_.convert(value_[r.index], wanted);
     case Reference::Kind::number: return b_.convert(number_[r.index], wanted);
-    case Reference::Kind::operand: return b_.convert(b_.load(pointer_[g_.outputs.size() + r.index], offset(g_.outputs.size() + r.index)), wanted);
+    case Reference::Kind::operand:
+      if (g_.operands[r.index].source != Op::leaf) return b_.convert(source(r.index), wanted);
+      return b_.convert(b_.load(pointer_[g_.outputs.size() + r.index], offset(g_.outputs.size() + r.index)), wanted);
     default: return b_.constant(0, wanted);
   }
 }
@@ -247,7 +278,13 @@ void GroupLowering::compute(size_t i) {
 Program GroupLowering::run() {
   const size_t pointers = g_.outputs.size() + g_.operands.size();
   for (const auto& o : g_.outputs) pointer_.push_back(b_.pointer(o.memory, true));
-  for (const auto& o : g_.operands) pointer_.push_back(b_.pointer(o.memory));
+  source_param_.resize(g_.operands.size()), source_value_.resize(g_.operands.size());
+  for (size_t i = 0; i < g_.operands.size(); ++i) {
+    const GroupCode::Operand& o = g_.operands[i];
+    pointer_.push_back(o.source == Op::leaf ? b_.pointer(o.memory) : b_.integer());
+    if (o.source != Op::leaf)
+      for (Dtype d : param_types(source_function(o))) source_param_[i].push_back(b_.number(d));
+  }
   for (Dtype d : g_.numbers) number_.push_back(b_.number(d));
   const bool columns = g_.kind == GroupKind::columns;
   Value reduced_extent;

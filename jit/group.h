@@ -22,7 +22,12 @@ struct GroupCode {
   GroupKind kind = GroupKind::elements;
   bool fast_math = false;           // a product that is only added to or subtracted from is not rounded by itself
   std::vector<Item> items;
-  struct Operand { Dtype memory; };
+  struct Operand {
+    Dtype memory;
+    Op source = Op::leaf;           // a source that the kernel computes: it moves as if it were stored, contiguous, and has no pointer
+    bool floating = false;          // arange: of its numbers
+    bool operator==(const Operand&) const = default;
+  };
   std::vector<Operand> operands;
   struct Output { uint8_t item; Dtype memory; };
   std::vector<Output> outputs;
@@ -30,7 +35,9 @@ struct GroupCode {
   std::string bytes() const;
   std::string name() const;         // of the kernel: the ops in order
 };
-// How the pointers (outputs, then operands) move: see Space.
+// A source's elements by their index; the function's params are the source's first arguments.
+scalar::Function source_function(const GroupCode::Operand& o);
+// How the outputs, then the operands move: see Space.
 struct GroupLayout {
   uint8_t outer = 0;
   std::vector<Step> inner;          // along the last axis
@@ -38,8 +45,8 @@ struct GroupLayout {
   bool operator==(const GroupLayout&) const = default;
   std::string bytes() const;
 };
-// Arguments: pointers (outputs, operands), numbers, extents (columns: reduced extent, width; else the block's), grid extent
-// (outer > 0), outer extents but the first, per pointer: outer strides, [columns: stride along the reduced axis when it has
+// Arguments: outputs' pointers, the operands' (of a source that the kernel computes: its first index, then its params), numbers, extents (columns: reduced extent, width; else the block's), grid extent
+// (outer > 0), outer extents but the first, per output and operand: outer strides, [columns: stride along the reduced axis when it has
 // one], stride along the last axis when strided.
 kernels::Program lower_group(const GroupCode& g, const GroupLayout& l);
 
@@ -51,6 +58,8 @@ struct GroupPlan {
   struct Use {                      // an operand: a node's value, read as an operand of `consumer` broadcasts
     uint32_t node, consumer;
     bool kept;
+    uint32_t source = tracer::no_node;  // that the kernel computes; node is a view of it
+    uint8_t params = 0;
   };
   std::vector<Use> operands;
   struct Output {
@@ -66,7 +75,6 @@ struct GroupPlan {
   };
   std::vector<NumberSource> numbers;
 };
-// constant: see Fusion.
-GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure, const std::vector<bool>& constant);
+GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pure, const Fusion& f);
 
 }  // namespace frit::jit

@@ -38,14 +38,10 @@ Value or_zero(ProgramBuilder& b, Value v) { return v.id == no_value ? b.integer_
 scalar::Function element_function(const ElementSpec& s) {
   if (row(s.op).kind == RowKind::pointwise) return tracer::pointwise_function(s.op, s.compute);
   scalar::Builder b;
-  const Dtype number = tracer::Category(s.category) == tracer::Category::floating ? Dtype::Float64 : Dtype::Int64;
   switch (s.op) {
     case Op::copy: return tracer::copy_function(s.memory[1], s.memory[0]);
     case Op::full: return b.finish({b.param(0, s.compute)});
-    case Op::arange: {
-      const scalar::Expr index = scalar::convert(b.input(0, Dtype::Int64), number);
-      return b.finish({scalar::convert(b.param(0, number) + index * b.param(1, number), s.compute)});
-    }
+    case Op::arange: return tracer::arange_function(tracer::Category(s.category) == tracer::Category::floating, s.memory[0]);
     case Op::random_uniform:
     case Op::random_normal:
     case Op::random_integer: return tracer::random_function(s.op, s.memory[0]);
@@ -54,6 +50,16 @@ scalar::Function element_function(const ElementSpec& s) {
 }
 
 }  // namespace
+
+std::vector<Dtype> param_types(const scalar::Function& f) {
+  std::vector<Dtype> types;
+  for (const scalar::Node& n : f.nodes) {
+    if (n.prim != Prim::param) continue;
+    if (types.size() <= n.imm) types.resize(n.imm + 1, Dtype::Int64);
+    types[n.imm] = n.dtype;
+  }
+  return types;
+}
 
 Program lower_elements(const ElementSpec& s) {
   const auto kind = row(s.op).kind;
@@ -69,15 +75,8 @@ Program lower_elements(const ElementSpec& s) {
   std::vector<Value> number(inputs), param;
   for (int k = 0; k < inputs; ++k)
     if (s.numbers >> k & 1) number[k] = b.number(s.memory[k + 1]);  // a number comes in the type that the row takes
-  if (source) {
-    int params = 0;
-    for (const scalar::Node& n : f.nodes)
-      if (n.prim == Prim::param) params = std::max(params, int(n.imm) + 1);
-    std::vector<Dtype> types(params, Dtype::Int64);
-    for (const scalar::Node& n : f.nodes)
-      if (n.prim == Prim::param) types[n.imm] = n.dtype;
-    for (Dtype d : types) param.push_back(b.number(d));
-  }
+  if (source)
+    for (Dtype d : param_types(f)) param.push_back(b.number(d));
   const Value block_extent = b.integer();
   std::vector<Value> inner_extents;
   Value grid;

@@ -48,6 +48,7 @@ static_assert(sizeof(ReduceSpec) == 7 || sizeof(ReduceSpec) == 8);
 // first, the input's outer strides, the input's stride along the reduced axis (not for row and chunks).
 kernels::Program lower_reduce(const ReduceSpec& s);
 Dtype accumulator_dtype(Op op, Dtype in);
+std::vector<Dtype> param_types(const scalar::Function& f);
 
 // gather, scatter, scatter_add over the index's iteration space. The indexed axis is sequential for the scatters.
 struct IndexSpec {

@@ -90,9 +90,12 @@ std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>&
   p->fast_math = t.fast_math;
   Fusion f = fuse(t, needed, roots, graph.order(), p->rewrite.checks, graph.apart);
   p->why_not = std::move(f.why_not);
+  const auto is_fused = [&](const Group& g) {
+    return g.nodes.size() > 1 || std::any_of(g.inputs.begin(), g.inputs.end(), [&](uint32_t n) { return f.computed[view_base(t, n)]; });
+  };
   std::vector<bool> read(t.nodes.size());  // as a tensor
   for (const Group& g : f.groups)
-    if (g.nodes.size() > 1)
+    if (is_fused(g))
       for (uint32_t n : g.inputs) read[n] = true;
     else
       for (int k = 0; k < t.input_count(g.nodes[0]); ++k)
@@ -107,12 +110,13 @@ std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>&
     p->ops += uint32_t(g.nodes.size());
     // A constant that only fused kernels read is a number of theirs.
     if (f.constant[n] && !read[n] && !roots[n] && !root_view[n]) continue;
+    if (f.computed[n]) continue;
     PlanStep s;
-    s.fused = g.nodes.size() > 1;
+    s.fused = is_fused(g);
     if (s.fused) {
       s.index = uint32_t(p->groups.size());
       PlanGroup pg;
-      pg.group = plan_group(t, g, p->pure, f.constant);
+      pg.group = plan_group(t, g, p->pure, f);
       pg.code = pg.group.code.bytes();
       pg.nodes = std::move(g);
       p->groups.push_back(std::move(pg));
@@ -164,7 +168,7 @@ std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>&
 
 // ---- running -------------------------------------------------------------------------------------------------------------
 namespace {
-constexpr int max_pointers = int(max_group_pointers), max_slots = max_pointers * (max_rank + 3) + 3 * int(max_group_nodes) + 2 * max_rank;
+constexpr int max_pointers = int(max_group_pointers), max_slots = max_pointers * (max_rank + 7) + 3 * int(max_group_nodes) + 2 * max_rank;
 
 // The group's iteration space with every pointer's strides over it.
 struct Placement {
@@ -194,7 +198,7 @@ void kept_axes(const Trace& t, const GroupPlan& g, uint32_t n, int* map) {
     if (j < r.rank) map[j++] = i;
   }
 }
-void lay(const Trace& t, const GroupPlan& g, const Value& v, uint32_t consumer, bool kept, int rank, int64_t* out) {
+void lay(const Trace& t, const GroupPlan& g, const Layout& v, uint32_t consumer, bool kept, int rank, int64_t* out) {
   std::fill_n(out, rank, 0);
   int map[max_rank];
   const int shape = t.nodes[consumer].result.rank;
@@ -279,6 +283,12 @@ Slot number_slot(const Trace& t, const GroupPlan::NumberSource& s) {
   return bits == 64 ? w : w & ((uint64_t(1) << bits) - 1);
 }
 
+// In place of a pointer: the first index and what the numbers are made from, which every call draws anew.
+void push_source(const Trace& t, const GroupPlan::Use& u, const Layout& l, Slot* slot, int& count) {
+  slot[count++] = Slot(l.offset);
+  for (int k = 0; k < u.params; ++k) slot[count++] = t.args[t.nodes[u.source].call.arg + uint32_t(k)];
+}
+
 // Kernels for a layout. The first who asks compiles it or has it compiled; null: the group runs op by op.
 std::shared_ptr<CpuKernel> try_compile(const PlanGroup& g, const GroupLayout& layout) {
   try {
@@ -351,7 +361,8 @@ bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, Compil
   t.sizes(gp.space, s.extent);
   bool empty = false;
   for (int i = 0; i < s.rank; ++i) empty |= s.extent[i] == 0;
-  for (const GroupPlan::Use& u : gp.operands) make_value(t, u.node);
+  for (const GroupPlan::Use& u : gp.operands)
+    if (u.source == no_node) make_value(t, u.node);
   std::vector<ValueRef> outputs;
   Slot slot[max_slots];
   int count = 0;
@@ -370,14 +381,16 @@ bool run_group(const std::shared_ptr<Plan>& plan, Trace& t, PlanGroup& g, Compil
       v = ValueRef::take(new_value(t.nodes[o.node].result.dtype, e, t.rank_of(o.node)));
       std::copy_n(strides.stride, t.rank_of(o.node), v->stride);
     }
-    lay(t, gp, *v, o.node, o.kept, s.rank, s.stride[s.pointers++]);
+    lay(t, gp, layout_of(*v), o.node, o.kept, s.rank, s.stride[s.pointers++]);
     slot[count++] = Slot(v->data());
     outputs.push_back(std::move(v));
   }
   for (const GroupPlan::Use& u : gp.operands) {
-    const Value& v = *t.value[u.node];
-    lay(t, gp, v, u.consumer, u.kept, s.rank, s.stride[s.pointers++]);
-    slot[count++] = Slot(v.data());
+    Layout l;
+    if (u.source == no_node) l = layout_of(*t.value[u.node]), slot[count++] = Slot(t.value[u.node]->data());
+    else if (source_layout(t, u.node, l)) push_source(t, u, l, slot, count);
+    else throw InternalError("plan: a view of a source that is never stored has to copy it\n" + text(t));
+    lay(t, gp, l, u.consumer, u.kept, s.rank, s.stride[s.pointers++]);
   }
   if (empty) return false;  // identities and nothing at all: op by op
   if (!simplify(s, gp.code.kind, gp.first, gp.last)) return false;
@@ -535,7 +548,10 @@ std::string plan_text(const Plan& p, const Trace& t) {
     const char* kind[] = {"single", "elements", "row", "columns"};
     s += std::string("  ") + kind[int(g.nodes.kind)] + " kernel of " + std::to_string(g.nodes.nodes.size()) + " ops:";
     for (uint32_t n : g.nodes.nodes) s += std::string(" ") + op_name(t.nodes[n].call.op);
-    s += "  (" + std::to_string(g.group.operands.size()) + " inputs, " + std::to_string(g.group.outputs.size()) + " outputs";
+    size_t computed = 0;
+    for (const GroupPlan::Use& u : g.group.operands)
+      if (u.source != no_node) s += std::string(computed++ ? ", " : ", computing ") + op_name(t.nodes[u.source].call.op) + extents_of(t, u.source);
+    s += "  (" + std::to_string(g.group.operands.size() - computed) + " inputs, " + std::to_string(g.group.outputs.size()) + " outputs";
     for (size_t o = 0; o < g.group.outputs.size(); ++o) s += (o ? ", " : ":") + extents_of(t, g.group.outputs[o].node);
     s += ")" + lines_of(t, g.nodes.nodes) + "\n";
   }

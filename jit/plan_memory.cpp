@@ -40,7 +40,8 @@ class Walk {
       const PlanStep& step = plan_.steps[s];
       if (step.fused) {
         const GroupPlan& g = plan_.groups[step.index].group;
-        for (const GroupPlan::Use& u : g.operands) make(u.node);
+        for (const GroupPlan::Use& u : g.operands)
+          if (u.source == no_node) make(u.node);
         for (const GroupPlan::Output& o : g.outputs) hold(o.node);
       } else {
         for (int k = 0; k < t_.input_count(step.index); ++k)

@@ -107,7 +107,8 @@ double log_plan(const Plan& p, Trace& t, const TraceKey& key) {
       const PlanGroup& g = p.groups[from.index];
       step.kind = kinds[int(g.nodes.kind)];
       for (uint32_t n : g.nodes.nodes) add_op(n);
-      for (const auto& use : g.group.operands) read(step, use.node);
+      for (const auto& use : g.group.operands)
+        if (use.source == no_node) read(step, use.node);
       for (const auto& o : g.group.outputs) step.outputs.push_back(o.node);
     } else {
       step.kind = "op";

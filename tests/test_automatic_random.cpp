@@ -78,7 +78,7 @@ class Census {
                                 {"products", {".matmul("}},
                                 {"indexing", {"gather(", "scatter", "index_"}},
                                 {"cat and stack", {"cat(", "stack("}},
-                                {"random numbers", {" rand({", " randn({", "dropout("}},
+                                {"random numbers", {" rand({", " randn({", " randint(", "dropout("}},
                                 {"where", {"where(", "masked_fill"}},
                                 {"axis names", {"named("}}};
 };

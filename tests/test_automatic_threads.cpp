@@ -117,7 +117,7 @@ TEST_CASE("random programs on many threads give eager's bits", "[automatic][thre
   for (uint64_t seed = 500001; work.size() < count * each; ++seed) {
     TensorProgram p = random_tensor_program(seed);
     const std::string text = p.text();
-    if (text.find("rand(") != std::string::npos || text.find("randn(") != std::string::npos || text.find("dropout(") != std::string::npos || text.find(", 0.25, ") != std::string::npos) continue;  // one stream for all; attention drops too
+    if (text.find("rand(") != std::string::npos || text.find("randn(") != std::string::npos || text.find("randint(") != std::string::npos || text.find("dropout(") != std::string::npos || text.find(", 0.25, ") != std::string::npos) continue;  // one stream for all; attention drops too
     const jit::ModeGuard eager(jit::Mode::eager);
     std::vector<Shown> wanted = run_program(p, [](int, const std::function<void()>& body) { body(); });
     work.push_back({std::move(p), std::move(wanted)});

@@ -108,8 +108,11 @@ class Recomputing {
   bool is_pointwise(uint32_t n) const { return row(t_.nodes[n].call.op).kind == RowKind::pointwise; }
   double bytes(uint32_t n) const { return double(t_.numel(n)) * double(size_of(t_.nodes[n].result.dtype)); }
   bool fused(uint32_t group) const { return group != none && fusion_.groups[group].kind != GroupKind::single; }
-  // A number to kernels.
-  bool is_free(uint32_t n) const { return t_.nodes[n].call.op == Op::full; }
+  // A number to kernels, or a source that each of them computes.
+  bool is_free(uint32_t n) const {
+    const uint32_t base = view_base(t_, n);
+    return t_.nodes[n].call.op == Op::full || (base < fusion_.computed.size() && fusion_.computed[base]);
+  }
   // Something reads it from memory that is no kernel of this kind, or the user sees it.
   bool stays(uint32_t n) const {
     const uint32_t base = view_base(t_, n);

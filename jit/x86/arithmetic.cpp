@@ -169,7 +169,7 @@ Ymm Emitter::binary32(Prim p, Dtype t, const Ymm& a, const Operand& b) {
     case Prim::bit_xor: return emit2(Inst::kIdVpxor, a, b);
     case Prim::shl: case Prim::shr: case Prim::ushr: return shift32(p, t, a, b);
     case Prim::div: case Prim::rem: return divide32(p, t, a, b.isMem() ? load_constant(b.as<Mem>()) : b.as<Ymm>());
-    case Prim::mulhi_u32: return multiply_high(a, b.isMem() ? load_constant(b.as<Mem>()) : b.as<Ymm>());
+    case Prim::mulhi_u32: return multiply_high(a, b);
     default: throw std::runtime_error("block program " + p_.name + ": no integer code for " + scalar::prim_name(p));
   }
   wrap(d, t);
@@ -233,12 +233,17 @@ Ymm Emitter::divide32(Prim p, Dtype t, const Ymm& a, const Ymm& b) {
   return d;
 }
 
-Ymm Emitter::multiply_high(const Ymm& a, const Ymm& b) {
-  const Ymm even = emit2(Inst::kIdVpmuludq, a, b);
-  const Ymm odd = emit2(Inst::kIdVpsrlq, a, Imm(32)), other = emit2(Inst::kIdVpsrlq, b, Imm(32));
-  cc_.vpmuludq(odd, odd, other);
-  cc_.vpsrlq(even, even, 32);
-  return emit3(Inst::kIdVpblendd, even, odd, Imm(0xaa));
+// A constant has the same word everywhere.
+Ymm Emitter::multiply_high(const Ymm& a, const Operand& b) {
+  Operand by = b, by_upper = b;
+  if (!b.isMem()) by_upper = emit2(Inst::kIdVpsrlq, b, Imm(32));
+  else if (zmm_) by = by_upper = pair_of(b.as<Mem>());
+  const Ymm even = emit2(Inst::kIdVpmuludq, a, by), odd = emit2(Inst::kIdVpsrlq, a, Imm(32));
+  cc_.emit(Inst::kIdVpmuludq, odd, odd, by_upper);
+  cc_.emit(Inst::kIdVpsrlq, even, even, Imm(32));
+  if (!zmm_) return emit3(Inst::kIdVpblendd, even, odd, Imm(0xaa));
+  cc_.emit(Inst::kIdVpternlogq, even, odd, pair_of(constant64(uint64_t(0xffffffff) << 32)), Imm(0xd8));  // where the mask is set, odd
+  return even;
 }
 
 Ymm Emitter::multiply64(const Ymm& a, const Operand& b) {

@@ -92,6 +92,15 @@ struct StripPlan {
   }
 };
 
+// What strips of 16 need for the lower or upper words of an affine index; see words.cpp.
+struct IndexWords {
+  Id index = no_value;
+  int axis = -1;
+  bool upper = false;
+  Gp base, step;               // the index of element 0, and the step; not valid: 0 and 1
+  Ymm first, second, pick;     // zmm
+};
+
 struct Level {
   LevelKind kind = LevelKind::root;
   Level* parent = nullptr;
@@ -116,6 +125,7 @@ struct Level {
     bool is_constant;
   };
   std::vector<Derived> derived;  // address bases and strides
+  std::vector<IndexWords> words;
 };
 
 // A lane mask in both widths.
@@ -220,6 +230,10 @@ class Emitter {
     return zmm_ ? sized(m, 4)._1to16() : m;
   }
   Mem constant64(uint64_t v) { return constant_bytes({v, v, v, v}); }
+  static Mem pair_of(Mem constant) {  // of a constant whose words are all the same, or that is one of 64 bits: for 8 lanes of 64 bits
+    constant.resetBroadcast();
+    return sized(constant, 8)._1to8();
+  }
   Mem constant_of(Id v);
   Mem constant_float(double v, Dtype d);
 
@@ -231,6 +245,12 @@ class Emitter {
   void emit_table(Id v, Level* l);
   void emit_divide64(Id v, Level* l);
   bool emit_quotient(Id v, Level* l);       // quotient.cpp; false: not of that kind
+  // words.cpp
+  Id above_shift(Id v) const;
+  bool is_upper_word(Id v, int axis) const;  // an affine index shifted down by 32 bits
+  bool is_index_word(Id v, int axis) const;  // that or an affine index, as Int32
+  IndexWords index_words(Id index, bool upper, int axis, Level* outer);
+  void emit_index_word(Id v, Level* l);
   void emit_bitcast(Id v, Level* l);
   void emit_convert(Id v, Level* l);
   void convert_uniform_integer(Id v, Level* l);
@@ -249,7 +269,7 @@ class Emitter {
   Ymm as_unsigned(const Ymm& a, Dtype t);
   Ymm divide32(Prim p, Dtype t, const Ymm& a, const Ymm& b);
   Ymm multiply64(const Ymm& a, const Operand& b);
-  Ymm multiply_high(const Ymm& a, const Ymm& b);
+  Ymm multiply_high(const Ymm& a, const Operand& b);
   Ymm compare32(Prim p, Dtype t, const Ymm& a, const Operand& b);
   Ymm compare64(Prim p, Dtype t, const Ymm& a, const Operand& b);
   void wrap(const Ymm& v, Dtype t);

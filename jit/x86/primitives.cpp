@@ -9,7 +9,7 @@ using asmjit::x86::ptr;
 
 bool commutes(Prim p) {
   return p == Prim::add || p == Prim::mul || p == Prim::bit_and || p == Prim::bit_or || p == Prim::bit_xor || p == Prim::eq ||
-         p == Prim::ne;
+         p == Prim::ne || p == Prim::mulhi_u32;
 }
 }  // namespace
 
@@ -20,6 +20,7 @@ void Emitter::emit_scalar(Id v, Level* l) {
     new_rep(v, l).v[0] = c;
     return;
   }
+  if (l->zmm && is_index_word(v, l->axis)) return count_operands(v, l), emit_index_word(v, l);
   for (Id in : i.in)
     if (in != no_value && !is_constant(in)) rep(in, l);
   count_operands(v, l);

@@ -27,7 +27,8 @@ void Generator::source() {
   const Dims dims = any_dims(false);
   const Dtype d = pick(types_);
   const std::string k = ", " + constant(d) + ")";
-  switch (below(7)) {
+  int drawn = -1;
+  switch (below(8)) {
     case 0: make(dims, "zeros(" + names(dims) + k, {}, [=](Machine& m) { return zeros(m.sizes(dims), d); }); break;
     case 1: case 5: {
       Scalar s = 0;
@@ -35,11 +36,12 @@ void Generator::source() {
       make(dims, "full(" + names(dims) + ", " + t + k, {}, [=](Machine& m) { return full(m.sizes(dims), s, d); });
       break;
     }
-    case 2: make(dims, "rand(" + names(dims) + k, {}, [=](Machine& m) { return frit::rand(m.sizes(dims), d); }); break;
-    case 3: make(dims, "randn(" + names(dims) + k, {}, [=](Machine& m) { return randn(m.sizes(dims), d); }); break;
+    case 2: drawn = make(dims, "rand(" + names(dims) + k, {}, [=](Machine& m) { return frit::rand(m.sizes(dims), d); }); break;
+    case 3: drawn = make(dims, "randn(" + names(dims) + k, {}, [=](Machine& m) { return randn(m.sizes(dims), d); }); break;
+    case 7: drawn = make(dims, "randint(-3, 5, " + names(dims) + k, {}, [=](Machine& m) { return randint(-3, 5, m.sizes(dims), d); }); break;
     case 4: {
       const int e = any_dim(false);
-      make({e}, "arange(e" + std::to_string(e) + k, {}, [=](Machine& m) { return arange(m.dim[size_t(e)], d); });
+      drawn = make({e}, "arange(e" + std::to_string(e) + k, {}, [=](Machine& m) { return arange(m.dim[size_t(e)], d); });
       break;
     }
     default: {
@@ -47,6 +49,8 @@ void Generator::source() {
       if (a >= 0) make(slots_[size_t(a)].dims, "ones_like(" + name(a) + ")", {a}, [=](Machine& m) { return ones_like(m.slot[size_t(a)]); });
     }
   }
+  if (drawn >= 0 && chance(40)) drawn = view(drawn);
+  if (drawn >= 0 && chance(40)) binary_of(drawn);
 }
 
 // ---- gradients --------------------------------------------------------------------------------------------------------------

@@ -171,7 +171,8 @@ class Generator {
 
   void input(bool fixed);
   void unary();
-  void binary();
+  void binary() { binary_of(any_slot()); }
+  void binary_of(int a);
   void ternary();
   void reduce();
   void rows();

@@ -63,8 +63,7 @@ void Generator::unary() {
   const Unary f = unary_rows[r].f;
   make(slots_[size_t(a)].dims, name(a) + "." + unary_rows[r].name + "()", {a}, [=](Machine& m) { return f(m.slot[size_t(a)]); });
 }
-void Generator::binary() {
-  const int a = any_slot();
+void Generator::binary_of(int a) {
   if (a < 0) return;
   const std::string row = chance(80) ? pick(common_binary) : binary_rows[below(int64_t(std::size(binary_rows)))].name;
   const size_t r = row_named(binary_rows, row);
