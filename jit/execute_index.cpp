@@ -176,41 +176,45 @@ ValueRef run_scatter(Trace& t, uint32_t n, Value& self, Value& index, Value& sou
   return out;
 }
 
-ValueRef run_product(Trace& t, uint32_t n, Value& a, Value& b) {
+PreparedProduct::PreparedProduct(Trace& t, uint32_t n, const Value& a, const Value& b) : a_(a.data()), b_(b.data()) {
   int64_t e[max_rank];
   t.sizes(n, e);
   const int rank = t.rank_of(n);
-  ValueRef out = ValueRef::take(new_value(t.nodes[n].result.dtype, e, rank));
-  if (out->numel() == 0) return out;
-  Product p{};
+  out = ValueRef::take(new_value(t.nodes[n].result.dtype, e, rank));
   p.dtype = a.dtype;
   p.m = e[rank - 2], p.n = e[rank - 1], p.k = a.extent[a.rank - 1];
   p.a_row = a.stride[a.rank - 2], p.a_col = a.stride[a.rank - 1];
   p.b_row = b.stride[b.rank - 2], p.b_col = b.stride[b.rank - 1];
   p.c_row = out->stride[rank - 2], p.c_col = out->stride[rank - 1];
-  std::vector<int64_t> offsets[3];
   for (int i = 0; i < rank - 2; ++i) p.batch *= e[i];
-  if (p.batch > 1) {
-    const Value* operands[] = {&a, &b, out.get()};
-    for (int k = 0; k < 3; ++k) {
-      const Value& v = *operands[k];
-      offsets[k].resize(p.batch);
-      for (int64_t i = 0; i < p.batch; ++i) {
-        int64_t rest = i, offset = 0;
-        for (int d = rank - 2; d-- > 0;) {
-          const int64_t at = rest % e[d];
-          rest /= e[d];
-          const int j = d - (rank - v.rank);
-          if (j >= 0 && v.extent[j] != 1) offset += at * v.stride[j];
-        }
-        offsets[k][i] = offset;
+  c_ = out->data();
+  if (p.batch <= 1 || out->numel() == 0) return;
+  const Value* operands[] = {&a, &b, out.get()};
+  for (int k = 0; k < 3; ++k) {
+    const Value& v = *operands[k];
+    offsets_[k].resize(size_t(p.batch));
+    for (int64_t i = 0; i < p.batch; ++i) {
+      int64_t rest = i, offset = 0;
+      for (int d = rank - 2; d-- > 0;) {
+        const int64_t at = rest % e[d];
+        rest /= e[d];
+        const int j = d - (rank - v.rank);
+        if (j >= 0 && v.extent[j] != 1) offset += at * v.stride[j];
       }
+      offsets_[k][size_t(i)] = offset;
     }
-    p.a_offset = offsets[0].data(), p.b_offset = offsets[1].data(), p.c_offset = offsets[2].data();
   }
+  p.a_offset = offsets_[0].data(), p.b_offset = offsets_[1].data(), p.c_offset = offsets_[2].data();
+}
+void PreparedProduct::run(Epilogue* then) const {
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
   count(&Counters::library_calls);
-  product_x86(p, a.data(), b.data(), out->data());
-  return out;
+  product_x86(p, a_, b_, c_, then);
+}
+ValueRef run_product(Trace& t, uint32_t n, Value& a, Value& b) {
+  PreparedProduct product(t, n, a, b);
+  product.run();
+  return std::move(product.out);
 }
 
 }  // namespace frit::jit

@@ -1,6 +1,8 @@
 // The steps of tier 0 by kind of row. Each takes real operands and returns the node's value.
 #pragma once
+#include <vector>
 #include "jit/eager_kernels.h"
+#include "jit/x86/product.h"
 #include "tracer/trace.h"
 
 namespace frit::jit {
@@ -16,6 +18,19 @@ ValueRef run_copy(Trace& t, uint32_t n, Value& in);
 ValueRef run_source(Trace& t, uint32_t n);
 ValueRef run_reduce(Trace& t, uint32_t n, Value& in);
 ValueRef run_product(Trace& t, uint32_t n, Value& a, Value& b);
+// A matmul with its result's memory, not computed yet; made where it lies, since it points into itself.
+struct PreparedProduct {
+  PreparedProduct(Trace& t, uint32_t n, const Value& a, const Value& b);
+  PreparedProduct(const PreparedProduct&) = delete;
+  void run(Epilogue* then = nullptr) const;
+  Product p{};
+  ValueRef out;  // whoever runs it keeps that alive
+
+ private:
+  const void *a_, *b_;
+  void* c_;
+  std::vector<int64_t> offsets_[3];
+};
 ValueRef run_convolution(Trace& t, uint32_t n, Value& a, Value& b);
 ValueRef run_pool(Trace& t, uint32_t n, Value& in);
 ValueRef run_cat(Trace& t, uint32_t n, Value* const* inputs);

@@ -27,6 +27,7 @@ struct PlanGroup {
 };
 struct PlanStep {
   bool fused = false, pure = false;   // pure: a write in place that makes a new value
+  bool then = false;                  // a product whose rows the next step, a fused one, goes over: it runs on each block of them
   uint32_t index = 0;                 // of a group, or the node
   std::vector<uint32_t> drop;         // nodes whose values are not needed any more
   struct Wrote { uint32_t node, memory; };
@@ -83,6 +84,10 @@ struct Plan {
 
 // assumes: see Graph.
 std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, bool assumes = true);
+
+// The operand of a fused step whose memory its result may take over: it is not needed any more, has as many bytes, and every element is read
+// before the result's is written. -1: none.
+int reused_operand(const Plan& p, const Trace& rewritten, const PlanStep& step);
 
 enum class CompileWhere : uint8_t { foreground, background };
 // The plan itself, or the one for traces whose extents are not equal where it took them to be; null: that one is being compiled.

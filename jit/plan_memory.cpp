@@ -26,13 +26,14 @@ bool copies(const Trace& t, uint32_t n) {
 
 class Walk {
  public:
-  explicit Walk(const Plan& p, const Trace& t) : plan_(p), t_(t), place_(t.nodes.size()), held_(t.nodes.size()), refs_(t.nodes.size()) {
+  explicit Walk(const Plan& p, const Trace& t) : plan_(p), t_(t), place_(t.nodes.size(), unknown), held_(t.nodes.size()), refs_(t.nodes.size()), takes_(t.nodes.size(), unknown) {
+    for (const PlanStep& step : p.steps)
+      if (const int k = reused_operand(p, t, step); k >= 0)
+        for (const GroupPlan::Output& o : p.groups[step.index].group.outputs)
+          if (!o.kept) takes_[o.node] = p.groups[step.index].group.operands[size_t(k)].node;
     for (uint32_t n = 0; n < t.nodes.size(); ++n) {
-      const Call& call = t.nodes[n].call;
-      const RowKind k = row(call.op).kind;
-      const bool shares = k == RowKind::view || k == RowKind::alias || ((call.mode & in_place) && !p.pure[n]);
-      if (call.op == Op::leaf) place_[n] = outside, held_[n] = true;
-      else place_[n] = shares && !copies(t, n) ? place_[call.in[0]] : n;
+      place(n);
+      held_[n] = t.nodes[n].call.op == Op::leaf;
     }
   }
   PlanMemory go() {
@@ -50,6 +51,9 @@ class Walk {
       }
       m_.during.push_back(now_);
       if (now_ > m_.peak) m_.peak = now_, m_.step = s, note_holders();
+      if (step.then) continue;  // the next one runs with it
+      if (s > 0 && plan_.steps[s - 1].then)
+        for (uint32_t n : plan_.steps[s - 1].drop) drop(n);
       for (uint32_t n : step.drop) drop(n);
     }
     for (uint32_t n : plan_.roots) make(n);
@@ -60,6 +64,15 @@ class Walk {
   }
 
  private:
+  static constexpr uint32_t unknown = ~0u - 1;
+  uint32_t place(uint32_t n) {
+    if (place_[n] != unknown) return place_[n];
+    const Call& call = t_.nodes[n].call;
+    const RowKind k = row(call.op).kind;
+    const bool shares = k == RowKind::view || k == RowKind::alias || ((call.mode & in_place) && !plan_.pure[n]);
+    const uint32_t found = call.op == Op::leaf ? outside : takes_[n] != unknown ? place(takes_[n]) : shares && !copies(t_, n) ? place(call.in[0]) : n;
+    return place_[n] = found;
+  }
   int64_t bytes(uint32_t n) const { return t_.numel(n) * int64_t(size_of(t_.nodes[n].result.dtype)); }
   // Views and numbers are made when they are read.
   void make(uint32_t n) {
@@ -89,6 +102,7 @@ class Walk {
   std::vector<uint32_t> place_;        // by node: the node that makes its memory
   std::vector<bool> held_;             // by node: it has a value
   std::vector<uint32_t> refs_;         // by place: nodes that hold it
+  std::vector<uint32_t> takes_;        // by node: the one whose memory it takes over
   int64_t now_ = 0;
   PlanMemory m_;
 };

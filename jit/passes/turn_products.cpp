@@ -1,5 +1,5 @@
-// A product that is turned and then copied, as the gradient of a linear layer's weight is: (A B)T = BT AT, whose operands are views.
-// Every element is the same chain of fused multiply-adds, so the bits are the same.
+// A product that is only read turned, as the gradient of a linear layer's weight and that of attention's keys are: (A B)T = BT AT, whose
+// operands are views. Every element is the same chain of fused multiply-adds, so the bits are the same.
 #include "jit/passes/passes.h"
 
 namespace frit::jit {
@@ -25,13 +25,18 @@ void turn_products(Graph& g) {
   const Trace& t = g.trace();
   const uint32_t count = g.count();
   for (uint32_t n = 0; n < count; ++n) {
-    const Node copy = t.nodes[n];
-    if (!g.needed[n] || copy.call.op != Op::copy || !copy.call.attr || !g.pure(n) || !g.replaceable(n)) continue;
-    const uint32_t view = copy.call.in[0];
-    if (!swaps_last_two(t.nodes[view])) continue;
+    const uint32_t view = n;
+    if (!g.needed[view] || !swaps_last_two(t.nodes[view])) continue;
     const uint32_t product = t.nodes[view].call.in[0];
     const Node made = t.nodes[product];
-    if (made.call.op != Op::matmul || made.result.dtype != copy.result.dtype || !g.pure(product) || g.shown(product) || g.readers(product).size() != 1 || g.readers(view).size() != 1) continue;
+    if (made.call.op != Op::matmul || !g.pure(product) || g.shown(product) || g.readers(product).size() != 1 || !g.replaceable(view)) continue;
+    // Read by a copy that lays it out, through views: anything else would give its own result the product's layout, which the user has been told.
+    uint32_t last = view;
+    while (g.readers(last).size() == 1 && t.nodes[g.readers(last)[0]].call.op == Op::permute) last = g.readers(last)[0];
+    if (g.readers(last).size() != 1) continue;
+    const uint32_t copy = g.readers(last)[0];
+    if (t.nodes[copy].call.op != Op::copy || !t.nodes[copy].call.attr || t.nodes[copy].result.dtype != made.result.dtype || !g.pure(copy) || !g.replaceable(copy)) continue;
+    const uint32_t by = last == view ? copy : view;  // the copy itself is not needed where nothing else is between
     const uint32_t a = made.call.in[0], b = made.call.in[1];
     const int a_rank = t.nodes[a].result.rank, b_rank = t.nodes[b].result.rank;
     if (a_rank < 2 || b_rank < 2) continue;
@@ -44,7 +49,7 @@ void turn_products(Graph& g) {
     const uint32_t left = turned(b, b_rank, product), right = turned(a, a_rank, left);
     Call call = made.call;
     call.in[0] = left, call.in[1] = right;
-    g.replace(n, g.append(call, made.result.dtype, made.result.compute, n, product, right));
+    g.replace(by, g.append(call, made.result.dtype, made.result.compute, by, product, right));
   }
 }
 

@@ -22,9 +22,9 @@ fault(rare_half_maximum_taken_as_exact kernels/program.cpp [=[case Prim::min: ca
 fault(operands_that_do_not_vary_counted_once jit/group.cpp [=[if (!varies(item.refs[0])) {]=] [=[if (!PLANTED && !varies(item.refs[0])) {]=])
 fault(rare_conversions_by_machine jit/group.cpp [=[b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0]]=]
   [=[(PLANTED ? v : b_.expand(tracer::copy_function(item.in, item.result), {v}, {})[0])]=])
-fault(numbers_from_the_first_slot jit/plan.cpp [=[t.args[call.arg + s.slot]]=] [=[t.args[call.arg + (PLANTED ? 0 : s.slot)]]=])
-fault(half_numbers_not_rounded jit/plan.cpp [=[if (is_half(s.type)) {]=] [=[if (!PLANTED && is_half(s.type)) {]=])
-fault(numbers_baked_into_the_plan jit/plan.cpp [=[for (const GroupPlan::NumberSource& n : gp.numbers) slot[count++] = number_slot(t, n);]=]
+fault(numbers_from_the_first_slot jit/run_plan.cpp [=[t.args[call.arg + s.slot]]=] [=[t.args[call.arg + (PLANTED ? 0 : s.slot)]]=])
+fault(half_numbers_not_rounded jit/run_plan.cpp [=[if (is_half(s.type)) {]=] [=[if (!PLANTED && is_half(s.type)) {]=])
+fault(numbers_baked_into_the_plan jit/run_plan.cpp [=[for (const GroupPlan::NumberSource& n : gp.numbers) slot[count++] = number_slot(t, n);]=]
   [=[for (const GroupPlan::NumberSource& n : gp.numbers) {
     static thread_local std::vector<std::pair<const void*, Slot>> baked;
     Slot value = number_slot(t, n);
@@ -36,15 +36,15 @@ fault(numbers_baked_into_the_plan jit/plan.cpp [=[for (const GroupPlan::NumberSo
   }]=])
 
 # ---- masks, layouts and memory of a plan
-fault(tails_not_computed jit/plan.cpp [=[slot[count++] = Slot(s.extent[last]);]=] [=[slot[count++] = Slot(PLANTED ? s.extent[last] / 8 * 8 : s.extent[last]);]=])
-fault(reduced_extent_one_short jit/plan.cpp [=[if (columns) slot[count++] = Slot(s.reduced);]=] [=[if (columns) slot[count++] = Slot(PLANTED ? s.reduced - 1 : s.reduced);]=])
+fault(tails_not_computed jit/run_plan.cpp [=[slot[count++] = Slot(s.extent[last]);]=] [=[slot[count++] = Slot(PLANTED ? s.extent[last] / 8 * 8 : s.extent[last]);]=])
+fault(reduced_extent_one_short jit/run_plan.cpp [=[if (columns) slot[count++] = Slot(s.reduced);]=] [=[if (columns) slot[count++] = Slot(PLANTED ? s.reduced - 1 : s.reduced);]=])
 fault(kernels_shared_between_layouts jit/tiers.cpp [=[find_or_create(code.bytes() + layout.bytes(), [&]]=] [=[find_or_create(code.bytes() + (PLANTED ? std::string() : layout.bytes()), [&]]=])
-fault(writes_go_to_new_memory jit/plan.cpp [=[if (o.in_place) {]=] [=[if (o.in_place && !PLANTED) {]=])
-fault(results_always_contiguous jit/plan.cpp [=[std::copy_n(strides.stride, t.rank_of(o.node), v->stride);]=] [=[if (!PLANTED) std::copy_n(strides.stride, t.rank_of(o.node), v->stride);]=])
+fault(writes_go_to_new_memory jit/run_plan.cpp [=[if (o.in_place) {]=] [=[if (o.in_place && !PLANTED) {]=])
+fault(results_always_contiguous jit/run_plan.cpp [=[std::copy_n(strides.stride, t.rank_of(o.node), v->stride);]=] [=[if (!PLANTED) std::copy_n(strides.stride, t.rank_of(o.node), v->stride);]=])
 fault(values_dropped_too_early jit/plan.cpp [=[last[n] = std::max(last[n], step + 1);]=] [=[last[n] = std::max(last[n], PLANTED && step ? step : step + 1);]=])
 fault(bases_of_views_dropped jit/plan.cpp [=[if (k == RowKind::view) again(t.nodes[n].call.in[0], step, again);]=] [=[if (!PLANTED && k == RowKind::view) again(t.nodes[n].call.in[0], step, again);]=])
 fault(rare_writes_of_a_plan_not_counted jit/plan.cpp [=[t.version[n.node] = n.before;]=] [=[t.version[n.node] = PLANTED ? 0 : n.before;]=])
-fault(root_views_not_made jit/plan.cpp [=[if (!failures.any() || !failures.reach(n)) make_value(t, n);]=] [=[if (!PLANTED && (!failures.any() || !failures.reach(n))) make_value(t, n);]=])
+fault(root_views_not_made jit/run_plan.cpp [=[if (!failures.any() || !failures.reach(n)) make_value(t, n);]=] [=[if (!PLANTED && (!failures.any() || !failures.reach(n))) make_value(t, n);]=])
 
 # ---- what is run at all
 fault(saved_results_not_kept jit/execute.cpp [=[if (saved & Out) roots[n] = true;]=] [=[if (!PLANTED && (saved & Out)) roots[n] = true;]=])

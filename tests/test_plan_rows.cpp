@@ -1,0 +1,134 @@
+// What a plan does on a product's blocks as they are finished, and memory that a result takes over from an operand that dies: the same bits as
+// eager for every shape and number of threads, and the memory that is said.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <frit/frit.h>
+
+using namespace frit;
+
+namespace {
+struct Threads {
+  int before = num_threads();
+  explicit Threads(int n) { set_num_threads(n); }
+  ~Threads() { set_num_threads(before); }
+};
+std::string bits(const Tensor& t) {
+  const Tensor c = t.detach().contiguous().clone();
+  return std::string(static_cast<const char*>(c.data_ptr()), size_t(c.numel()) * c.element_size());
+}
+Tensor numbers(IntArrayRef sizes, double scale = 0.5, Dtype d = kFloat32) {
+  Tensor t = arange(int64_t(1)).to(kFloat64);
+  int64_t n = 1;
+  for (int64_t e : sizes) n *= e;
+  return ((arange(n).to(kFloat64) * 0.754877666).frac() * 2.0 - 1.0).mul(scale).to(d).reshape(sizes);
+}
+struct Form {
+  const char* name;
+  std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& r)> f;
+  bool follows = true;  // on the product's rows
+};
+const Form forms[] = {
+    {"bias, gelu, residual", [](auto& x, auto& w, auto& b, auto& r) { return gelu(matmul(x, w) + b) + r; }},
+    {"relu alone", [](auto& x, auto& w, auto&, auto&) { return relu(matmul(x, w)); }},
+    {"two results", [](auto& x, auto& w, auto& b, auto& r) { const Tensor y = matmul(x, w) + b; return y.sigmoid() * (y.gt(0).to(r.scalar_type()) + r); }},
+    {"softmax of rows", [](auto& x, auto& w, auto&, auto&) { return softmax(matmul(x, w) * 0.25, -1); }},
+    {"normed rows", [](auto& x, auto& w, auto& b, auto& r) { const Tensor y = matmul(x, w) + r; return layer_norm(y, {y.size(-1)}, b, b); }},
+    {"read as another shape", [](auto& x, auto& w, auto& b, auto&) { const Tensor y = matmul(x, w); return tanh(y.reshape({-1}) * 2.0).reshape(y.sizes()) + b; }, false},
+    {"read turned", [](auto& x, auto& w, auto&, auto& r) { return (matmul(x, w).transpose(-1, -2) * 2.0 + 1.0).transpose(-1, -2) - r; }, false},
+    {"read twice", [](auto& x, auto& w, auto& b, auto& r) { const Tensor y = matmul(x, w); return (y * b + r) * y; }},
+};
+}  // namespace
+
+TEST_CASE("plans: what follows a product has eager's bits on its blocks", "[plan]") {
+  const int64_t shapes[][3] = {{2, 3, 2}, {7, 5, 9}, {64, 32, 48}, {33, 300, 65}, {130, 64, 900}, {300, 520, 40}, {19, 40, 1700}, {1, 30, 20}, {30, 30, 1}};
+  const NoGradGuard none;
+  for (int threads : {1, 4}) {
+    const Threads scope(threads);
+    for (const auto& [m, k, n] : shapes)
+      for (Dtype d : {kFloat32, kFloat64, kBFloat16})
+        for (const Form& form : forms) {
+          INFO(form.name << ", [" << m << ", " << k << "] x [" << k << ", " << n << "], " << threads << " threads");
+          const Tensor x = numbers({m, k}, 0.5, d), w = numbers({k, n}, 0.5, d), b = numbers({n}, 2, d), r = numbers({m, n}, 1, d), wt = numbers({n, k}, 0.5, d);
+          auto compiled = compile([&](const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& r) { return form.f(x, w, b, r); });
+          CHECK((bits(compiled(x, w, b, r)) == bits(form.f(x, w, b, r))));
+          CHECK((bits(compiled(x, wt.t(), b, r)) == bits(form.f(x, wt.t(), b, r))));
+        }
+  }
+}
+TEST_CASE("plans: batches of products and what follows them", "[plan]") {
+  const NoGradGuard none;
+  for (int threads : {1, 4}) {
+    const Threads scope(threads);
+    for (const auto& [batch, m, k, n] : {std::array<int64_t, 4>{3, 5, 7, 6}, {8, 40, 16, 40}, {2, 128, 64, 130}}) {
+      INFO(batch << " x [" << m << ", " << k << ", " << n << "]");
+      const Tensor x = numbers({batch, m, k}), y = numbers({batch, k, n}), w = numbers({k, n}), r = numbers({batch, m, n});
+      const auto scores = [](const Tensor& x, const Tensor& y, const Tensor& r) { return softmax(matmul(x, y) * 0.125 + r, -1); };
+      CHECK((bits(compile(scores)(x, y, r)) == bits(scores(x, y, r))));
+      CHECK((bits(compile(scores)(x, w, r)) == bits(scores(x, w, r))));  // the rows go on
+    }
+  }
+}
+TEST_CASE("plans say what runs on a product's rows", "[plan]") {
+  const NoGradGuard none;
+  const Tensor x = numbers({64, 32}), w = numbers({32, 48}), b = numbers({48}), r = numbers({64, 48});
+  for (const Form& form : forms) {
+    INFO(form.name);
+    const std::string text = jit::explain([&] { return form.f(x, w, b, r); });
+    INFO(text);
+    if (form.follows) CHECK(text.find("on its rows as they are finished") != std::string::npos);
+  }
+}
+
+namespace {
+int64_t peak_of(const std::function<Tensor()>& f) {
+  for (int i = 0; i < 3; ++i) f(), synchronize();
+  memory::reset_peak();
+  const int64_t before = memory::stats().current;
+  const Tensor kept = f();
+  synchronize();
+  return memory::stats().peak - before;
+}
+}  // namespace
+TEST_CASE("plans: a result takes over the memory of an operand that dies", "[plan]") {
+  const NoGradGuard none;
+  constexpr int64_t m = 512, n = 512, bytes = m * n * 4, some = bytes / 4;
+  const Tensor x = numbers({m, 64}), w = numbers({64, n}), b = numbers({n});
+  auto layer = compile([](const Tensor& x, const Tensor& w, const Tensor& b) { return gelu(matmul(x, w) + b); });
+  CHECK(peak_of([&] { return layer(x, w, b); }) < bytes + some);
+  auto rows = compile([](const Tensor& x, const Tensor& w) { return softmax(matmul(x, w), -1); });
+  CHECK(peak_of([&] { return rows(x, w); }) < bytes + some);
+  // Not when somebody else reads it, afterwards or as another shape.
+  auto twice = compile([](const Tensor& x, const Tensor& w, const Tensor& b) { const Tensor y = matmul(x, w); return matmul(gelu(y + b), y); });
+  CHECK((bits(twice(x, w, b)) == bits(matmul(gelu(matmul(x, w) + b), matmul(x, w)))));
+  auto turned = compile([](const Tensor& x, const Tensor& w) { const Tensor y = matmul(x, w); return y + y.t() * 2.0; });
+  CHECK((bits(turned(x, w)) == bits(matmul(x, w) + matmul(x, w).t() * 2.0)));
+  // Nor when the user holds it.
+  auto keeps = compile([&](const Tensor& x, const Tensor& w) { const Tensor y = matmul(x, w); return TensorList{y, relu(y)}; });
+  const TensorList both = keeps(x, w);
+  CHECK((bits(both[0]) == bits(matmul(x, w))));
+  CHECK((bits(both[1]) == bits(relu(matmul(x, w)))));
+}
+
+TEST_CASE("gradients of slices are laid beside each other", "[autograd]") {
+  const auto grad_of = [](const std::function<Tensor(const Tensor&)>& f, IntArrayRef sizes) {
+    Tensor x = numbers(sizes).requires_grad_(true);
+    f(x).backward();
+    return x.grad();
+  };
+  const std::function<Tensor(const Tensor&)> forms[] = {
+      [](const Tensor& x) { const auto p = x.chunk(3, -1); return (p[0] * p[1] + p[2].exp()).sum(); },
+      [](const Tensor& x) { return (x.narrow(1, 1, 3) * 2.0).sum() + x.narrow(1, 6, 2).square().sum(); },           // gaps
+      [](const Tensor& x) { return (x.narrow(1, 0, 5) * 2.0).sum() + x.narrow(1, 3, 4).square().sum(); },           // they overlap
+      [](const Tensor& x) { return x.narrow(0, 0, 1).exp().sum() + x.narrow(1, 2, 2).exp().sum(); },                // two axes
+      [](const Tensor& x) { return x.square().sum() + x.narrow(1, 2, 3).exp().sum() + x.narrow(1, 0, 2).sum(); },   // the whole, too
+      [](const Tensor& x) { Tensor s = x.select(1, 0); for (int64_t i = 1; i < x.size(1); ++i) s = s * 0.5 + x.select(1, i).tanh(); return s.sum(); },
+  };
+  for (const auto& f : forms) {
+    CHECK(autograd::gradcheck([&](const std::vector<Tensor>& t) { return std::vector<Tensor>{f(t[0])}; }, {numbers({2, 9}, 0.5, kFloat64).requires_grad_(true)}));
+    Tensor x = numbers({2, 9}).requires_grad_(true);
+    auto step = compile([&](const Tensor& x) { return autograd::grad({f(x)}, {x})[0]; });
+    CHECK((bits(step(x)) == bits(grad_of(f, {2, 9}))));
+  }
+}
