@@ -48,6 +48,7 @@ class Builder {
   uint32_t new_group(GroupKind kind, uint32_t n);
   size_t new_operands(uint32_t g, uint32_t n, std::vector<uint32_t>* add = nullptr) const;
   void place(uint32_t n);
+  void join_columns();
   Fusion order();
   void lower_peak(std::vector<uint32_t>& draft);
   void finish(Group& g) const;
@@ -401,9 +402,40 @@ void Builder::finish(Group& g) const {
   }
 }
 
+// Sums of columns that read the same tensor are one kernel, whatever lies between them: it is read once.
+void Builder::join_columns() {
+  const auto may_join = [&](uint32_t a, uint32_t b) {
+    const Draft &x = drafts_[a], &y = drafts_[b];
+    if (y.group.kind != GroupKind::columns || x.group.first != y.group.first || x.group.last != y.group.last || !same_shape(x.group.space, y.group.space)) return false;
+    if (depends(a, b) || depends(b, a) || x.group.nodes.size() + y.group.nodes.size() > max_group_nodes) return false;
+    size_t shared = 0;
+    for (uint32_t n : x.read) shared += std::find(y.read.begin(), y.read.end(), n) != y.read.end() && is_full(x, n);
+    if (shared == 0 || x.read.size() + y.read.size() - shared > max_group_operands) return false;
+    const auto twice = [&](uint32_t n) { return n < apart_.size() && apart_[n] != no_node && (group_of_[apart_[n]] == a || group_of_[apart_[n]] == b); };
+    return std::none_of(x.group.nodes.begin(), x.group.nodes.end(), twice) && std::none_of(y.group.nodes.begin(), y.group.nodes.end(), twice);
+  };
+  for (uint32_t a = 0; a < drafts_.size(); ++a) {
+    if (drafts_[a].group.kind != GroupKind::columns) continue;
+    for (uint32_t b = a + 1; b < drafts_.size(); ++b) {
+      if (!may_join(a, b)) continue;
+      Draft &x = drafts_[a], &y = drafts_[b];
+      for (uint32_t n : std::exchange(y.group.nodes, {})) x.group.nodes.push_back(n), group_of_[n] = a;
+      std::stable_partition(x.group.nodes.begin(), x.group.nodes.end(), [&](uint32_t n) { return is_full(x, n); });
+      for (uint32_t n : y.read)
+        if (std::find(x.read.begin(), x.read.end(), n) == x.read.end()) x.read.push_back(n);
+      y.group.kind = GroupKind::single;
+      for (uint32_t h = 0; h < drafts_.size(); ++h) {
+        if (depends(b, h)) add_dependence(a, h);
+        if (depends(h, b)) add_dependence(h, a);
+      }
+    }
+  }
+}
+
 Fusion Builder::order() {
   // By the first node, as far as dependences allow.
   std::vector<bool> done(drafts_.size());
+  for (uint32_t g = 0; g < drafts_.size(); ++g) done[g] = drafts_[g].group.nodes.empty();
   std::vector<std::pair<uint32_t, bool>> stack;
   std::vector<uint32_t> draft;  // of each group
   for (uint32_t start = 0; start < drafts_.size(); ++start) {
@@ -528,6 +560,7 @@ Fusion Builder::run(const std::vector<uint32_t>& nodes) {
     if (!needed_[n] || t_.nodes[n].call.op == Op::leaf || (kind == RowKind::view && !placed_[n]) || kind == RowKind::alias) continue;
     place(n);
   }
+  join_columns();
   return order();
 }
 }  // namespace

@@ -16,7 +16,13 @@ namespace {
 using asmjit::x86::ptr;
 
 constexpr size_t most_frame_bytes = size_t(2) << 20;
-constexpr size_t streaming_bytes = size_t(32) << 20;
+// What is stored past the caches: more than the last one holds; or, where the second is so large that the one behind it is hardly quicker than
+// memory (measured on Sapphire Rapids: results of 12 MiB a third quicker), than four of that.
+size_t streaming_bytes() {
+  const size_t l2 = size_t(cpu_info().l2_bytes);
+  return uses_avx512() && l2 >= size_t(1) << 20 ? 4 * l2 : size_t(32) << 20;
+}
+
 }
 
 Emitter::Emitter(const Program& p, Quotients quotients, const CpuSchedule& schedule, asmjit::CodeHolder& code)
@@ -156,7 +162,7 @@ void Emitter::run_streaming(const SinkGroup& g, const StripPlan& plan, Level& le
   const Gp all = elements_in_all();
   const Label normal = cc_.newLabel();
   suspend(level);
-  cc_.cmp(all, int32_t(streaming_bytes / size_of(stores[0].memory)));
+  cc_.cmp(all, int32_t(streaming_bytes() / size_of(stores[0].memory)));
   cc_.jl(normal);
   const Gp misaligned = cc_.newGpq(), address = cc_.newGpq();
   for (const Access& x : stores) {
