@@ -351,13 +351,15 @@ class Emitter {
     int axis = 0;
     StripPlan plan;
     int registers = 0;                            // of one set of accumulators
+    const SinkGroup* stores = nullptr;            // columns: are done in the same loop
   };
   struct Stack {  // of chunk results, in memory
     Gp base, count, top;
     int entry = 0;
   };
   void emit_reduce(Id v, Level* l);
-  Group make_group(Id v, Level* l, int vector_axis);
+  Group make_group(Id v, Level* l, int vector_axis, const SinkGroup* stores = nullptr);
+  const SinkGroup* stores_beside(const SinkGroup& narrow) const;
   template <class Body>
   void group_strips(const Group& g, Level& parent, const Gp& begin, const Gp& end, int unroll, Body body);
   void reduce_free(Group& g, Level* l);
@@ -423,6 +425,7 @@ class Emitter {
   bool zmm_ = false;               // what is emitted now belongs to such a strip
   bool fixed_address_ = false;     // the code names an address of this process
   asmjit::x86::Compiler cc_;
+  const SinkGroup* stores_beside_ = nullptr;  // to be done by the reduction that goes through the same elements
   std::deque<Rep> reps_;
   Gp args_, begin_, end_, lane_begin_, lane_end_;
   Gp streamed_;                                 // not zero once something was stored past the caches
