@@ -257,6 +257,19 @@ Work relu_row(torch::Dtype type) {
   const Tensor x = numbers(sizes).to(type), w = numbers({4096}, 3).to(type), b = numbers({4096}, 5).to(type);
   return {[=] { return Tensors{torch::relu(x * w + b)}; }};
 }
+// Every side draws other numbers: what is made is kept until the next run, and what is compared is true whatever was dropped.
+Work dropout_row(bool backward) {
+  auto inputs = std::make_shared<Tensors>(), kept = std::make_shared<Tensors>();
+  for (const Tensor& t : {numbers({8192, 1024}), numbers({1024}, 3), numbers({1024}, 5)}) inputs->push_back(backward ? leaf(t) : t);
+  return {[=] {
+    kept->clear();
+    const Tensor y = torch::dropout(torch::relu((*inputs)[0] * (*inputs)[1] + (*inputs)[2]), 0.5, true);
+    kept->push_back(y.detach());
+    if (backward)
+      for (const Tensor& g : torch::autograd::grad({y}, *inputs, {y.detach()})) kept->push_back(g);
+    return Tensors{(*kept)[0].select(0, 0) >= 0, kept->back().select(0, 0).abs() >= 0};
+  }};
+}
 Work product_row(torch::Dtype type) {
   const Tensor a = numbers({512, 768}).to(type), b = numbers({768, 1024}, 3).to(type);
   return {[=] { return Tensors{torch::matmul(a, b)}; }};
@@ -303,6 +316,8 @@ const std::vector<Row>& rows() {
       {"P1 tanh(sin(x) 2 + 1) sigmoid(x) 1e5", [] { return chain_row(100000); }},
       {"P1 tanh(sin(x) 2 + 1) sigmoid(x) 1e7", [] { return chain_row(10000000); }},
       {"P2 relu(x w + b) [8192,4096]", [] { return relu_row(torch::kFloat32); }},
+      {"D1 dropout(relu(x w + b)) [8192,1024]", [] { return dropout_row(false); }},
+      {"D1 dropout(relu(x w + b)) forward + backward [8192,1024]", [] { return dropout_row(true); }},
       {"P3 softmax [1024,1024]", [] { return plain(soft, numbers({1024, 1024}) * 8); }},
       {"P3 log_softmax [1024,1024]", [] { return plain(log_soft, numbers({1024, 1024}) * 8); }},
       {"P3 layer_norm [4096,768]", [] { return norm_row(false); }},

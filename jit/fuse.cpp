@@ -20,7 +20,7 @@ struct Draft {
   Group group;
   std::vector<uint32_t> read;     // tensors from outside, each once
   std::vector<uint64_t> depends;  // bit per group, transitive
-  bool reduced = false;           // columns: no full node may follow
+  bool reduced = false;           // columns: no full node may follow that reads what was reduced
 };
 
 class Builder {
@@ -42,6 +42,7 @@ class Builder {
   bool is_kept(const Draft& d, uint32_t n) const;
   bool operands_align(const Draft& d, uint32_t n, bool full) const;
   bool fills_run(const Draft& d, uint32_t n, int first, int last) const;
+  bool reads_reduced(const Draft& d, uint32_t n) const;
   void shown_axes(uint32_t in, uint32_t base, int* axes) const;
   bool depends(uint32_t g, uint32_t on) const { return drafts_[g].depends[on / 64] >> (on % 64) & 1; }
   void add_dependence(uint32_t g, uint32_t on);
@@ -170,6 +171,15 @@ bool Builder::operands_align(const Draft& d, uint32_t n, bool full) const {
   }
   return true;
 }
+bool Builder::reads_reduced(const Draft& d, uint32_t n) const {
+  for (int k = 0; k < t_.input_count(n); ++k) {
+    const uint32_t in = t_.input(n, k);
+    if (in == scalar_operand) continue;
+    const uint32_t base = passes_through(t_, in) ? view_base(t_, in) : in;
+    if (group_of_[base] != none && &drafts_[group_of_[base]] == &d && (row(t_.nodes[base].call.op).kind == RowKind::reduce || !is_full(d, base))) return true;
+  }
+  return false;
+}
 // Several reduced axes are one loop: what n reads from outside has all of them, or none.
 bool Builder::fills_run(const Draft& d, uint32_t n, int first, int last) const {
   const Result& space = t_.nodes[d.group.space].result;
@@ -212,7 +222,7 @@ bool Builder::fits(Draft& d, uint32_t n, bool commit) {
   }
   if (!is_pointwise(n)) return false;
   if (is_full(d, n)) {
-    if (g.kind == GroupKind::columns && d.reduced) return false;
+    if (g.kind == GroupKind::columns && d.reduced && reads_reduced(d, n)) return false;
     if (g.kind != GroupKind::elements && writes_in_place(n)) return false;
     return operands_align(d, n, true) && (g.kind == GroupKind::elements || fills_run(d, n, g.first, g.last));
   }

@@ -155,6 +155,22 @@ def torch_rows():
     def chain_row(n):
         return plain(lambda x: torch.tanh(torch.sin(x) * 2 + 1) * torch.sigmoid(x), numbers(n, scale=4))
 
+    # Every side draws other numbers: what is made is kept until the next run, and what is compared is true whatever was dropped.
+    def dropout_row(backward):
+        inputs = [numbers(8192, 1024).requires_grad_(backward), numbers(1024, start=3).requires_grad_(backward), numbers(1024, start=5).requires_grad_(backward)]
+        f = mode(lambda x, w, b: torch.dropout(torch.relu(x * w + b), 0.5, True))
+        kept = []
+
+        def run():
+            kept.clear()
+            y = f(*inputs)
+            kept.append(y.detach())
+            if backward:
+                kept.extend(torch.autograd.grad([y], inputs, [y.detach()]))
+            return [kept[0][0] >= 0, kept[-1].select(0, 0).abs() >= 0]
+
+        return run, None, 1
+
     def relu_row(dtype):
         inputs = [t.to(dtype) for t in (numbers(8192, 4096), numbers(4096, start=3), numbers(4096, start=5))]
         return plain(lambda x, w, b: torch.relu(x * w + b), *inputs)
@@ -181,6 +197,8 @@ def torch_rows():
         "P1 tanh(sin(x) 2 + 1) sigmoid(x) 1e5": lambda: chain_row(100000),
         "P1 tanh(sin(x) 2 + 1) sigmoid(x) 1e7": lambda: chain_row(10000000),
         "P2 relu(x w + b) [8192,4096]": lambda: relu_row(torch.float32),
+        "D1 dropout(relu(x w + b)) [8192,1024]": lambda: dropout_row(False),
+        "D1 dropout(relu(x w + b)) forward + backward [8192,1024]": lambda: dropout_row(True),
         "P3 softmax [1024,1024]": lambda: plain(soft, numbers(1024, 1024, scale=8)),
         "P3 log_softmax [1024,1024]": lambda: plain(lambda x: torch.log_softmax(x, -1), numbers(1024, 1024, scale=8)),
         "P3 layer_norm [4096,768]": lambda: plain(norm, *norm_inputs()),

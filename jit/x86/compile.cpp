@@ -116,7 +116,14 @@ void Emitter::instance_loop() {
 }
 
 void Emitter::emit_instance(Level& instance) {
-  for (const SinkGroup& g : a_.sinks) emit_group(g, instance);
+  std::vector<const SinkGroup*> done;
+  for (const SinkGroup& g : a_.sinks) {
+    if (std::find(done.begin(), done.end(), &g) != done.end()) continue;
+    const SinkGroup* const beside = stores_beside(g);
+    stores_beside_ = beside;
+    emit_group(g, instance);
+    if (beside && !std::exchange(stores_beside_, nullptr)) done.push_back(beside);
+  }
 }
 
 // All that a group stores in one level. What an earlier instruction reads is read before a later store writes.

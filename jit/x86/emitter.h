@@ -12,7 +12,7 @@
 // above, or as masked strips of 16 where there is nothing but stores. Which of the two is being emitted is said by `zmm_`. Rarely taken parts with wider values are done eight lanes at a time in both.
 //
 // levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · primitives.cpp,
-// arithmetic.cpp, convert.cpp, quotient.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
+// arithmetic.cpp, convert.cpp, quotient.cpp, words.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
 // reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
 #pragma once
 #include <asmjit/x86.h>
@@ -92,13 +92,12 @@ struct StripPlan {
   }
 };
 
-// What strips of 16 need for the lower or upper words of an affine index; see words.cpp.
-struct IndexWords {
+// What strips of 16 need of an affine index; see words.cpp.
+struct IndexLanes {
   Id index = no_value;
   int axis = -1;
-  bool upper = false;
   Gp base, step;               // the index of element 0, and the step; not valid: 0 and 1
-  Ymm first, second, pick;     // zmm
+  Ymm first, second;           // zmm
 };
 
 struct Level {
@@ -125,7 +124,7 @@ struct Level {
     bool is_constant;
   };
   std::vector<Derived> derived;  // address bases and strides
-  std::vector<IndexWords> words;
+  std::vector<IndexLanes> index_lanes;
 };
 
 // A lane mask in both widths.
@@ -248,9 +247,10 @@ class Emitter {
   // words.cpp
   Id above_shift(Id v) const;
   bool is_upper_word(Id v, int axis) const;  // an affine index shifted down by 32 bits
-  bool is_index_word(Id v, int axis) const;  // that or an affine index, as Int32
-  IndexWords index_words(Id index, bool upper, int axis, Level* outer);
-  void emit_index_word(Id v, Level* l);
+  bool is_index_use(Id v, int axis) const;   // what strips of 16 make of affine indices
+  IndexLanes index_lanes(Id index, int axis, Level* outer);
+  void indices(Id v, Level* l, Ymm out[2]);
+  void emit_index_use(Id v, Level* l);
   void emit_bitcast(Id v, Level* l);
   void emit_convert(Id v, Level* l);
   void convert_uniform_integer(Id v, Level* l);
@@ -351,13 +351,15 @@ class Emitter {
     int axis = 0;
     StripPlan plan;
     int registers = 0;                            // of one set of accumulators
+    const SinkGroup* stores = nullptr;            // columns: are done in the same loop
   };
   struct Stack {  // of chunk results, in memory
     Gp base, count, top;
     int entry = 0;
   };
   void emit_reduce(Id v, Level* l);
-  Group make_group(Id v, Level* l, int vector_axis);
+  Group make_group(Id v, Level* l, int vector_axis, const SinkGroup* stores = nullptr);
+  const SinkGroup* stores_beside(const SinkGroup& narrow) const;
   template <class Body>
   void group_strips(const Group& g, Level& parent, const Gp& begin, const Gp& end, int unroll, Body body);
   void reduce_free(Group& g, Level* l);
@@ -423,6 +425,7 @@ class Emitter {
   bool zmm_ = false;               // what is emitted now belongs to such a strip
   bool fixed_address_ = false;     // the code names an address of this process
   asmjit::x86::Compiler cc_;
+  const SinkGroup* stores_beside_ = nullptr;  // to be done by the reduction that goes through the same elements
   std::deque<Rep> reps_;
   Gp args_, begin_, end_, lane_begin_, lane_end_;
   Gp streamed_;                                 // not zero once something was stored past the caches

@@ -58,7 +58,7 @@ StripPlan Emitter::plan_of(const std::vector<Id>& roots, int axis, const Stashes
 bool Emitter::has_form_for_16(Id v, int axis) const {
   const Instr& i = instr(v);
   if (i.dtype == Dtype::Int64 && a_.affine(v, axis)) return true;  // an address
-  if (is_index_word(v, axis) || is_upper_word(v, axis)) return true;
+  if (is_index_use(v, axis) || is_upper_word(v, axis)) return true;
   if (i.op != Op::scalar || is_wide(i.dtype)) return false;
   for (Id in : i.in)
     if (in != no_value && is_wide(instr(in).dtype)) return false;
@@ -141,7 +141,7 @@ void Emitter::make_schedule(StripPlan& plan, const std::vector<Id>& roots, int a
   std::vector<uint8_t> registers(p_.instrs.size(), 0);
   const auto operands = [&](Id v, Id out[4]) {  // those that are evaluated in the strip, most registers first
     int count = 0;
-    if (instr(v).op == Op::reduce || plan.stash_of(v) || is_index_word(v, axis)) return count;
+    if (instr(v).op == Op::reduce || plan.stash_of(v) || is_index_use(v, axis)) return count;
     for (int k = 0; k < 4; ++k) {
       const Id in = instr(v).in[k];
       if (in == no_value || is_constant(in) || !a_.varies(in, axis) || instr(in).op == Op::pointer) continue;

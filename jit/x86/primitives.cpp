@@ -20,7 +20,7 @@ void Emitter::emit_scalar(Id v, Level* l) {
     new_rep(v, l).v[0] = c;
     return;
   }
-  if (l->zmm && is_index_word(v, l->axis)) return count_operands(v, l), emit_index_word(v, l);
+  if (l->zmm && is_index_use(v, l->axis)) return count_operands(v, l), emit_index_use(v, l);
   for (Id in : i.in)
     if (in != no_value && !is_constant(in)) rep(in, l);
   count_operands(v, l);

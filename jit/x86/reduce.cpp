@@ -16,9 +16,10 @@ constexpr int stack_levels = 54;
 
 // ---- groups -----------------------------------------------------------------------------------------------------------
 
-Emitter::Group Emitter::make_group(Id v, Level* l, int vector_axis) {
+Emitter::Group Emitter::make_group(Id v, Level* l, int vector_axis, const SinkGroup* stores) {
   Group g;
   g.axis = int(instr(v).imm);
+  g.stores = stores;
   for (Id c : a_.companions(v)) {
     const bool busy = std::find(in_progress_.begin(), in_progress_.end(), c) != in_progress_.end();
     if (c == v || (!busy && l->slots[c] < 0 && a_.depends[c] == a_.depends[v])) g.ids.push_back(c);
@@ -33,6 +34,7 @@ Emitter::Group Emitter::make_group(Id v, Level* l, int vector_axis) {
   }
   for (const Stash& s : stashes_)
     if (std::find(g.ids.begin(), g.ids.end(), s.filler) != g.ids.end()) roots.push_back(s.value);
+  if (stores) roots.insert(roots.end(), stores->stores.begin(), stores->stores.end());
   in_progress_.insert(in_progress_.end(), g.ids.begin(), g.ids.end());
   const Stashes stashes = vector_axis == g.axis ? stashes_for(roots, g.axis, l) : Stashes();
   in_progress_.resize(in_progress_.size() - g.ids.size());

@@ -65,10 +65,11 @@ void Emitter::emit_column_reduce(Id v, Level* strip) {
 }
 
 void Emitter::fill_columns(Id v, Level* l, Level* block) {
-  Group g = make_group(v, l, block->axis);
+  const bool tree = has_tree(instr(v)), pairwise = tree && instr(v).order == Order::pairwise;
+  const bool beside = stores_beside_ && !pairwise && stores_beside_->axes == (axis_bit(int(instr(v).imm)) | axis_bit(block->axis));
+  Group g = make_group(v, l, block->axis, beside ? std::exchange(stores_beside_, nullptr) : nullptr);
   const size_t outer = in_progress_.size();
   in_progress_.insert(in_progress_.end(), g.ids.begin(), g.ids.end());
-  const bool tree = has_tree(instr(v)), pairwise = tree && instr(v).order == Order::pairwise;
   const Gp extent = gp(p_.axes[size_t(g.axis)].extent, l), k = cc_.newGpq();
   suspend(*l);
   Level inside = open_reduction(l, g.axis);
@@ -240,7 +241,21 @@ void Emitter::column_row(const Group& g, Columns& c, const std::vector<Level*>& 
       if (is_argument(r))
         for (int h = 0; h < 2; ++h) cc_.vmovups(at(c.indices[n], 3, h), acc.index[h]);
     }
+    if (g.stores)
+      for (Level& strip : strips) emit_stores(*g.stores, g.plan.needed, &strip);
   });
+}
+
+// What is stored for every row as well, when columns are reduced: its values are mostly the ones that are added up, and all of them are gone
+// through once. Null where such stores need a result of a reduction.
+const SinkGroup* Emitter::stores_beside(const SinkGroup& narrow) const {
+  for (const SinkGroup& wide : a_.sinks) {
+    if (wide.segment != narrow.segment || (wide.axes & narrow.axes) != narrow.axes || std::popcount(wide.axes) != std::popcount(narrow.axes) + 1) continue;
+    if (!narrow.axes || std::countl_zero(wide.axes) != std::countl_zero(narrow.axes)) continue;
+    const std::vector<Id> needed = a_.needed(wide.stores);
+    if (std::none_of(needed.begin(), needed.end(), [&](Id v) { return a_.is_reduce(v); })) return &wide;
+  }
+  return nullptr;
 }
 
 // Pairwise: every row is a chunk of its own.
