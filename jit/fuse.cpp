@@ -43,6 +43,7 @@ class Builder {
   bool operands_align(const Draft& d, uint32_t n, bool full) const;
   bool fills_run(const Draft& d, uint32_t n, int first, int last) const;
   bool reads_reduced(const Draft& d, uint32_t n) const;
+  bool serves_columns(const Draft& d, uint32_t n, int depth = 8) const;
   void shown_axes(uint32_t in, uint32_t base, int* axes) const;
   bool depends(uint32_t g, uint32_t on) const { return drafts_[g].depends[on / 64] >> (on % 64) & 1; }
   void add_dependence(uint32_t g, uint32_t on);
@@ -180,6 +181,14 @@ bool Builder::reads_reduced(const Draft& d, uint32_t n) const {
   }
   return false;
 }
+// Is n wanted by sums of this kind, and by ops that read memory? What other kernels read is theirs to compute.
+bool Builder::serves_columns(const Draft& d, uint32_t n, int depth) const {
+  return depth > 0 && std::all_of(consumers_[n].begin(), consumers_[n].end(), [&](uint32_t c) {
+    if (is_pointwise(c)) return is_full(d, c) && serves_columns(d, c, depth - 1);
+    if (row(t_.nodes[c].call.op).kind == RowKind::reduce) return t_.nodes[c].call.attr == ((uint64_t(1) << d.group.last) - (uint64_t(1) << d.group.first));
+    return row(t_.nodes[c].call.op).kind != RowKind::view || serves_columns(d, c, depth - 1);
+  });
+}
 // Several reduced axes are one loop: what n reads from outside has all of them, or none.
 bool Builder::fills_run(const Draft& d, uint32_t n, int first, int last) const {
   const Result& space = t_.nodes[d.group.space].result;
@@ -222,7 +231,7 @@ bool Builder::fits(Draft& d, uint32_t n, bool commit) {
   }
   if (!is_pointwise(n)) return false;
   if (is_full(d, n)) {
-    if (g.kind == GroupKind::columns && d.reduced && reads_reduced(d, n)) return false;
+    if (g.kind == GroupKind::columns && d.reduced && (reads_reduced(d, n) || !serves_columns(d, n))) return false;
     if (g.kind != GroupKind::elements && writes_in_place(n)) return false;
     return operands_align(d, n, true) && (g.kind == GroupKind::elements || fills_run(d, n, g.first, g.last));
   }
