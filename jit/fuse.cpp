@@ -20,13 +20,14 @@ struct Draft {
   Group group;
   std::vector<uint32_t> read;     // tensors from outside, each once
   std::vector<uint64_t> depends;  // bit per group, transitive
+  uint32_t home = no_node;        // of its nodes that have one
   bool reduced = false;           // columns: no full node may follow that reads what was reduced
 };
 
 class Builder {
  public:
-  Builder(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const Checks& checks, const std::vector<uint32_t>& apart)
-      : t_(t), needed_(needed), roots_(roots), checks_(checks), apart_(apart), pure_(pure_writes(t)) {}
+  Builder(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const Checks& checks, const std::vector<uint32_t>& home)
+      : t_(t), needed_(needed), roots_(roots), checks_(checks), home_(home), pure_(pure_writes(t)) {}
   Fusion run(const std::vector<uint32_t>& order);
 
  private:
@@ -45,6 +46,7 @@ class Builder {
   bool reads_reduced(const Draft& d, uint32_t n) const;
   bool serves_columns(const Draft& d, uint32_t n, int depth = 8) const;
   void shown_axes(uint32_t in, uint32_t base, int* axes) const;
+  uint32_t home_of(uint32_t n) const { return n < home_.size() ? home_[n] : no_node; }
   bool depends(uint32_t g, uint32_t on) const { return drafts_[g].depends[on / 64] >> (on % 64) & 1; }
   void add_dependence(uint32_t g, uint32_t on);
   uint32_t new_group(GroupKind kind, uint32_t n);
@@ -60,7 +62,7 @@ class Builder {
   const Trace& t_;
   const std::vector<bool>&needed_, &roots_;
   const Checks& checks_;
-  const std::vector<uint32_t>& apart_;
+  const std::vector<uint32_t>& home_;
   const std::vector<bool> pure_;
   std::vector<Draft> drafts_;
   std::vector<uint32_t> group_of_;
@@ -350,7 +352,7 @@ void Builder::place(uint32_t n) {
       if (std::find(candidates.begin(), candidates.end(), g) == candidates.end()) candidates.push_back(g);
     }
     for (uint32_t g : candidates) {
-      if (n < apart_.size() && apart_[n] != no_node && group_of_[apart_[n]] == g) continue;  // it is computed again to be somewhere else
+      if (home_of(n) != no_node && drafts_[g].home != home_of(n)) continue;
       const char* why = nullptr;
       if (!fits(drafts_[g], n, false)) why = "their shapes make no common iteration space";
       else if (new_operands(g, n) + drafts_[g].read.size() > max_group_operands) why = "one kernel would read too many tensors";
@@ -375,6 +377,7 @@ void Builder::place(uint32_t n) {
   }
   if (can) fits(drafts_[chosen], n, true), new_operands(chosen, n, &drafts_[chosen].read);
   drafts_[chosen].group.nodes.push_back(n);
+  if (home_of(n) != no_node) drafts_[chosen].home = home_of(n);
   group_of_[n] = chosen;
   for (const Dependence& d : deps)
     if (group_of_[d.node] != none) add_dependence(chosen, group_of_[d.node]);
@@ -430,8 +433,7 @@ void Builder::join_columns() {
     size_t shared = 0;
     for (uint32_t n : x.read) shared += std::find(y.read.begin(), y.read.end(), n) != y.read.end() && is_full(x, n);
     if (shared == 0 || x.read.size() + y.read.size() - shared > max_group_operands) return false;
-    const auto twice = [&](uint32_t n) { return n < apart_.size() && apart_[n] != no_node && (group_of_[apart_[n]] == a || group_of_[apart_[n]] == b); };
-    return std::none_of(x.group.nodes.begin(), x.group.nodes.end(), twice) && std::none_of(y.group.nodes.begin(), y.group.nodes.end(), twice);
+    return true;
   };
   for (uint32_t a = 0; a < drafts_.size(); ++a) {
     if (drafts_[a].group.kind != GroupKind::columns) continue;
@@ -722,8 +724,8 @@ bool passes_through(const Trace& t, uint32_t n) {
   return true;
 }
 
-Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const std::vector<uint32_t>& order, const Checks& checks, const std::vector<uint32_t>& apart) {
-  return Builder(t, needed, roots, checks, apart).run(order);
+Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const std::vector<uint32_t>& order, const Checks& checks, const std::vector<uint32_t>& home) {
+  return Builder(t, needed, roots, checks, home).run(order);
 }
 
 }  // namespace frit::jit

@@ -34,9 +34,9 @@ struct Fusion {
 constexpr size_t max_group_nodes = 96, max_group_operands = 28, max_group_pointers = 96;
 
 // needed: nodes to compute; roots: nodes whose values must be real afterwards; order: all nodes, each after its operands;
-// checks: nodes, and others that come after them, in another kernel; apart: see Graph.
+// checks: nodes, and others that come after them, in another kernel; home: see Graph.
 using Checks = std::vector<std::pair<uint32_t, uint32_t>>;
-Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const std::vector<uint32_t>& order, const Checks& checks, const std::vector<uint32_t>& apart);
+Fusion fuse(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, const std::vector<uint32_t>& order, const Checks& checks, const std::vector<uint32_t>& home);
 
 // By node: written in place, and nobody can tell: the memory was made in this trace and no view of it was taken. Such a
 // write makes a new value instead.

@@ -86,7 +86,7 @@ std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>&
   const std::vector<bool>&needed = graph.needed, &roots = graph.roots;
   p->pure = pure_writes(t);
   p->fast_math = t.fast_math;
-  Fusion f = fuse(t, needed, roots, graph.order(), p->rewrite.checks, graph.apart);
+  Fusion f = fuse(t, needed, roots, graph.order(), p->rewrite.checks, graph.home);
   p->why_not = std::move(f.why_not);
   // A lone op is a kernel of this kind where it has something of that: it computes a source, or goes over a product's rows.
   const auto follows_product = [&](const Group& g) {

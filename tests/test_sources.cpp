@@ -265,7 +265,8 @@ TEST_CASE("dropout in a training step stores no mask", "[sources]") {
            return s;
          })));
   const int64_t needed = peak_of([&] { compiled(); }), of_plain = peak_of([&] { compiled_plain(); });
-  CHECK(needed < of_plain + 512 * 256 / 2);
+  // The gradient of tanh wants its result, which without dropout is what the next layer keeps anyway; a mask would have a byte an element more.
+  CHECK(needed < of_plain + 512 * 256 * 4 + 512 * 256 / 2);
   const std::string plan = "\n" + jit::explain(run);
   INFO(plan);
   CHECK(stored(plan) == 0);

@@ -77,7 +77,7 @@ class Graph {
   const std::vector<uint32_t>& order() const { return order_; }  // every node after its operands
   std::vector<bool> needed, roots;
   Rewrite rewrite;
-  std::vector<uint32_t> apart;            // by node: another one, whose kernel it stays out of; no_node
+  std::vector<uint32_t> home;             // by node: nodes with the same number stay in one kernel, as it was when what they read was chosen; no_node
 
   // A pure computation: no view, no leaf, nothing drawn, not in place, and neither its memory nor what it reads is ever written.
   bool pure(uint32_t n) const;

@@ -88,7 +88,7 @@ class Network {
 
 class Recomputing {
  public:
-  explicit Recomputing(Graph& g) : g_(g), t_(g.trace()), fusion_(fuse(t_, g.needed, g.roots, g.order(), g.rewrite.checks, g.apart)), group_(g.count(), none), outputs_(g.count()) {
+  explicit Recomputing(Graph& g) : g_(g), t_(g.trace()), fusion_(fuse(t_, g.needed, g.roots, g.order(), g.rewrite.checks, g.home)), group_(g.count(), none), outputs_(g.count()) {
     g.number_nodes();
     for (uint32_t i = 0; i < fusion_.groups.size(); ++i) {
       for (uint32_t n : fusion_.groups[i].nodes) group_[n] = i;
@@ -212,6 +212,8 @@ class Recomputing {
       }
     if (first == none) return;
     std::vector<uint32_t> copies;
+    g_.home.resize(g_.count(), no_node);
+    for (uint32_t n : nodes) g_.home[n] = fusion_.groups[b].nodes[0];
     for (uint32_t op : ops) {
       const Node node = t_.nodes[op];
       Call call = node.call;
@@ -219,8 +221,8 @@ class Recomputing {
         if (!g_.is_number(call.in[k]))
           if (const auto at = made.find(call.in[k]); at != made.end() && std::find(ops.begin(), ops.end(), call.in[k]) != ops.end()) call.in[k] = at->second;
       const uint32_t at = g_.append_before(call, node.result.dtype, node.result.compute, op, op, first);
-      g_.apart.resize(g_.count(), no_node);
-      g_.apart[at] = op;
+      g_.home.resize(g_.count(), no_node);
+      g_.home[at] = fusion_.groups[b].nodes[0];
       made[op] = at;
       copies.push_back(at);
       group_.push_back(b), outputs_.push_back(false);
