@@ -152,12 +152,13 @@ frit_runner:
   movq 24(%r12), %rdx
   movq 32(%r12), %rcx
   movq 40(%r12), %r8
+  movq 48(%r12), %r9
   cld
   call *(%r12)
   movb $'K', %al
   outb %al, $0xe9
-  movq 48(%r12), %r14
-  movq 56(%r12), %r15
+  movq 56(%r12), %r14
+  movq 64(%r12), %r15
 7: testq %r15, %r15
   jz 77f
   movq (%r14), %rsi
@@ -168,7 +169,7 @@ frit_runner:
   jmp 7b
 77: movb $10, %al
   outb %al, $0xe9
-  addq $64, %r12
+  addq $72, %r12
   decq %r13
   jmp 6b
 8: movb $'E', %al
@@ -236,7 +237,7 @@ void map(Memory& m, uint64_t root, uint64_t address, uint64_t physical) {
 
 void Image::call(const void* entry, std::vector<uint64_t> arguments, std::vector<std::pair<const void*, size_t>> buffers) {
   Call c{reinterpret_cast<uint64_t>(entry), {}, buffers_.size(), buffers.size()};
-  if (arguments.size() > 5) throw std::runtime_error("too many arguments");
+  if (arguments.size() > 6) throw std::runtime_error("too many arguments");
   std::copy(arguments.begin(), arguments.end(), c.arguments);
   for (const auto& [at, bytes] : buffers) buffers_.push_back({reinterpret_cast<uint64_t>(at), bytes}), bring_buffer(at, bytes);
   calls_.push_back(c);

@@ -23,7 +23,7 @@ struct Outcome {
 
 class Image {
  public:
-  // Called as a System V function with up to five whole numbers.
+  // Called as a System V function with up to six whole numbers.
   void call(const void* entry, std::vector<uint64_t> arguments, std::vector<std::pair<const void*, size_t>> buffers);
   void bring(const void* from, size_t bytes);  // whatever a call reads beside its buffers; the pages as they are at write()
   void bring_buffer(const void* from, size_t bytes);  // with zeros in the pages beside it
@@ -34,7 +34,7 @@ class Image {
 
  private:
   struct Call {
-    uint64_t entry, arguments[5], first_buffer, buffers;
+    uint64_t entry, arguments[6], first_buffer, buffers;
   };
   struct Buffer {
     uint64_t at, bytes;

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <sstream>
+#include <tuple>
 #include "jit/x86/compile.h"
 #include "jit/x86/product_parts.h"
 #include "runtime/cpu.h"
@@ -97,7 +98,12 @@ void Suite::add(const std::string& name, test::RandomProgram p, std::vector<Slot
   }
   for (const Param& q : program->program.params) c.rounds_to_float16 |= q.written && q.dtype == Dtype::Float16;
   for (const Instr& i : program->program.instrs) c.rounds_to_float16 |= i.op == Op::scalar && i.prim == Prim::round_float16;
-  c.keeps = std::make_shared<std::pair<decltype(kernel), decltype(arguments)>>(kernel, arguments);
+  std::shared_ptr<GuardedBuffer> scratch;
+  if (kernel->scratch_bytes) {
+    scratch = memory(Dtype::UInt8, int64_t(kernel->scratch_bytes * ((*arguments)[kernel->scratch_slot] + 64) + 127) / 64 * 64);
+    image.bring_buffer(scratch->data(), scratch->bytes());
+  }
+  c.keeps = std::make_shared<std::tuple<decltype(kernel), decltype(arguments), decltype(scratch)>>(kernel, arguments, scratch);
   std::vector<std::string> before;
   for (const auto& b : program->buffers) before.emplace_back(b->data(), b->bytes());
   c.check = [program, before] {  // what the image left is in the buffers now; the interpreter begins with what was there before
@@ -114,7 +120,7 @@ void Suite::add(const std::string& name, test::RandomProgram p, std::vector<Slot
     return wrong.empty() ? wrong : wrong + "\n" + program->program.text();
   };
   const int64_t count = instances_of(*program);
-  add(std::move(c), reinterpret_cast<const void*>(kernel->entry), {reinterpret_cast<uint64_t>(arguments->data()), 0, uint64_t(count), 0, uint64_t(std::numeric_limits<int64_t>::max())});
+  add(std::move(c), reinterpret_cast<const void*>(kernel->entry), {reinterpret_cast<uint64_t>(arguments->data()), 0, uint64_t(count), 0, uint64_t(std::numeric_limits<int64_t>::max()), scratch ? reinterpret_cast<uint64_t>(scratch->data()) : 0});
 }
 
 // Every type, primitive, conversion, reduction and way of addressing.
