@@ -222,7 +222,8 @@ void execute(Trace& t, const char* cause) {
   if (use.plan) {
     if (!seen) seen = remember_flush(t, key, ops);
     if (seen) seen->add(key, use);
-    explain_run(*use.plan, t, key);
+    if (explains())
+      if (const std::shared_ptr<Plan> plan = plan_that_holds(use.plan, t, where)) explain_run(*plan, t, key);
     return run(use, t, &work, where);
   }
   frit::count(&Counters::tier0_flushes);

@@ -87,7 +87,8 @@ GroupPlan plan_group(const Trace& t, const Group& g, const std::vector<bool>& pu
         if (s.prim == Prim::input) used[s.imm] = true;
     }
     for (int k = 0; k < count; ++k) {
-      const uint32_t in = t.input(n, k);
+      uint32_t in = t.input(n, k);
+      while (in != scalar_operand && t.nodes[in].call.op == Op::detach) in = t.nodes[in].call.in[0];  // one operand with what it shows
       if (in == scalar_operand) {
         const int category = call.kind >> (2 * k) & 3;
         const Dtype type = row(call.op).type == tracer::TypeRule::choice && k == 0 ? Dtype::Bool : node.result.compute;

@@ -81,7 +81,7 @@ std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>&
   Graph graph(recorded, needed_nodes, root_nodes, assumes);
   p->passes = run_passes(graph);
   p->rewrite = graph.rewrite;
-  if (!p->rewrite.equal.empty()) p->needed = needed_nodes, p->recorded_roots = root_nodes;
+  if (p->rewrite.assumes()) p->needed = needed_nodes, p->recorded_roots = root_nodes;
   const Trace& t = graph.trace();
   const std::vector<bool>&needed = graph.needed, &roots = graph.roots;
   p->pure = pure_writes(t);

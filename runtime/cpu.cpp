@@ -99,4 +99,6 @@ bool uses_avx512() {
 
 void use_avx512(bool on) { avx512_used.store(on && cpu_info().avx512, std::memory_order_relaxed); }
 
+void assume_avx512() { avx512_used.store(1, std::memory_order_relaxed); }
+
 }  // namespace frit

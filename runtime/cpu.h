@@ -19,5 +19,6 @@ const CpuInfo& cpu_info();
 // Generated code uses AVX-512 where the processor has it, unless the setting says otherwise (FRIT_ISA=avx2). No bit of a result depends on it.
 bool uses_avx512();
 void use_avx512(bool on);  // from now on; nothing changes where the processor has none
+void assume_avx512();      // code is generated for it all the same: for who has it run elsewhere (an emulator)
 
 }  // namespace frit

@@ -1,17 +1,22 @@
 // The list of passes, the graph that they work on, and the rewriting of a trace that runs. Start at `passes`.
 #include "jit/passes/passes.h"
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cmath>
 #include "jit/fuse.h"
+#include "jit/passes/attention_mask.h"
 #include "runtime/error.h"
 #include "tracer/call_form.h"
 #include "tracer/memory_log.h"
+#include "tracer/numbers.h"
 
 namespace frit::jit {
 
 using namespace tracer;
 
 const Pass passes[] = {
+    {"recognise_attention", recognise_attention, "under fast_math, attention written out by hand is one op"},
     {"simplify", simplify, "no op undoes or repeats the one before it"},
     {"merge_equal", merge_equal, "equal ops without arguments of their own are one"},
     {"reshape_early", reshape_early, "ops of one shape follow each other"},
@@ -33,7 +38,7 @@ std::string run_passes(Graph& g) {
     const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
     if (g.rewrite.appended.size() == appended && g.rewrite.changes.size() == changes) continue;
     done += std::string("  pass ") + pass.name + ": " + std::to_string(g.rewrite.appended.size() - appended) + " ops made, " + std::to_string(g.rewrite.changes.size() - changes) + " operands changed (" +
-            std::to_string(int(us)) + " us)\n";
+            std::to_string(int(us)) + " us)" + (g.note.empty() ? "" : ": " + std::exchange(g.note, {})) + "\n";
   }
   return done;
 }
@@ -59,6 +64,16 @@ std::shared_ptr<Trace> snapshot(const Trace& t) {
 }
 
 // ---- a trace that runs --------------------------------------------------------------------------------------------------
+double number_at(const Trace& t, uint32_t n, uint32_t slot) {
+  const Call& c = t.nodes[n].call;
+  const uint64_t word = t.args[c.arg + slot];
+  Category category = Category::floating;
+  if (row(c.op).kind == RowKind::source) category = slot < uint32_t(leading_numbers(c.op)) ? Category(c.attr >> 8 & 3) : Category::integer;
+  else
+    for (int k = 0, at = 0; k < t.input_count(n); ++k)
+      if (t.input(n, k) == scalar_operand && uint32_t(at++) == slot) category = Category(c.kind >> (2 * k) & 3);
+  return std::bit_cast<double>(number_word(word, category, Dtype::Float64));
+}
 namespace {
 uint32_t& operand_of(Trace& t, uint32_t n, int k) {
   Call& c = t.nodes[n].call;
@@ -72,11 +87,24 @@ void shape_like(const Trace& t, uint32_t shape, int axis, Result& out) {
   if (axis == swapped_axes) std::swap(out.size[out.rank - 2], out.size[out.rank - 1]);
 }
 uint64_t word_of(const Trace& t, const Rewrite::Argument& a) {
+  if (a.form == Rewrite::Form::argument) return t.args[t.nodes[a.node].call.arg + a.word];
+  if (a.form != Rewrite::Form::plain) {
+    const double v = number_at(t, a.node, uint32_t(a.word));
+    return std::bit_cast<uint64_t>(a.form == Rewrite::Form::number ? v : 1 / v);
+  }
   return a.node == no_node ? a.word : uint64_t(t.extent[t.nodes[a.node].result.size[a.word]]);
 }
 }  // namespace
 
-Rewritten::Rewritten(const Rewrite& r, Trace& t) : rewrite_(r), trace_(t), arguments_(t.args.size()) {
+bool Rewrite::Known::of(const Trace& t) const {
+  if (is == Is::word) return t.args[t.nodes[at.node].call.arg + at.slot] == than;
+  const double v = number_at(t, at.node, at.slot);
+  if (is == Is::at_most) return v <= std::bit_cast<double>(than);
+  const double o = number_at(t, other.node, other.slot);
+  return is == Is::same ? v == o : std::fabs(v * (1 - o) - 1) < 1e-6;
+}
+
+Rewritten::Rewritten(const Rewrite& r, Trace& t) : rewrite_(r), trace_(t), arguments_(t.args.size()), lists_(t.lists.size()) {
   if (r.empty()) return;
   if (t.nodes.size() != r.nodes) throw InternalError("a plan for " + std::to_string(r.nodes) + " nodes was to run a trace of " + std::to_string(t.nodes.size()));
   for (const Rewrite::Appended& a : r.appended) {
@@ -84,9 +112,11 @@ Rewritten::Rewritten(const Rewrite& r, Trace& t) : rewrite_(r), trace_(t), argum
     shape_like(t, a.shape, a.axis, n.result);
     n.result.site = t.nodes[a.like].result.site;
     n.call.arg = a.argument < 0 ? t.nodes[a.like].call.arg : uint32_t(arguments_) + uint32_t(a.argument);
+    if (inputs_of(n.call.op) < 0) n.call.in[0] += uint32_t(lists_);
     t.nodes.push_back(n);
   }
   for (const Rewrite::Argument& a : r.arguments) t.args.push_back(word_of(t, a));
+  t.lists.insert(t.lists.end(), r.lists.begin(), r.lists.end());
   t.value.resize(t.nodes.size(), nullptr);
   t.version.resize(t.nodes.size(), 0);
   if (!t.owner.empty()) t.owner.resize(t.nodes.size(), nullptr);
@@ -105,7 +135,7 @@ Rewritten::~Rewritten() {
     if (t.value[n]) release(t.value[n]);
   t.nodes.resize(rewrite_.nodes), t.value.resize(rewrite_.nodes), t.version.resize(rewrite_.nodes);
   if (!t.owner.empty()) t.owner.resize(rewrite_.nodes);
-  t.args.resize(arguments_);
+  t.args.resize(arguments_), t.lists.resize(lists_);
 }
 
 // ---- the graph ----------------------------------------------------------------------------------------------------------
@@ -195,10 +225,31 @@ uint32_t Graph::append(Call call, Dtype dtype, Dtype compute, uint32_t shape, ui
   for (const Rewrite::Argument& a : arguments) rewrite.arguments.push_back(a), trace_->args.push_back(word_of(*trace_, a));
   return place(n, shape, like, after, axis, first);
 }
+uint32_t Graph::append(Call call, const std::vector<uint32_t>& operands, Dtype dtype, uint32_t shape, uint32_t like, uint32_t after, const std::vector<Rewrite::Argument>& arguments) {
+  call.in[0] = uint32_t(trace_->lists.size()), call.in[1] = uint32_t(operands.size());
+  trace_->lists.insert(trace_->lists.end(), operands.begin(), operands.end());
+  rewrite.lists.insert(rewrite.lists.end(), operands.begin(), operands.end());
+  return append(call, dtype, compute_dtype(dtype), shape, like, after, all_axes, arguments);
+}
+void Graph::want_gradient(uint32_t appended) {
+  trace_->nodes[appended].result.flags |= wants_grad;
+  rewrite.appended[appended - rewrite.nodes].node.result.flags |= wants_grad;
+}
+void Graph::set_operand(uint32_t reader, int k, uint32_t to) {
+  operand_of(*trace_, reader, k) = to;
+  if (reader < rewrite.nodes) {
+    rewrite.changes.push_back({reader, k, to});
+    return;
+  }
+  Call& call = rewrite.appended[reader - rewrite.nodes].node.call;
+  if (inputs_of(call.op) < 0) rewrite.lists[call.in[0] + uint32_t(k)] = to;
+  else call.in[k] = to;
+}
 uint32_t Graph::place(Node n, uint32_t shape, uint32_t like, uint32_t after, int axis, int argument) {
   Trace& t = *trace_;
   const uint32_t at = count();
   rewrite.appended.push_back({n, like, shape, axis, argument});
+  if (inputs_of(n.call.op) < 0) rewrite.appended.back().node.call.in[0] -= uint32_t(trace_->lists.size() - rewrite.lists.size());
   shape_like(t, shape, axis, n.result);
   n.result.site = t.nodes[like].result.site;
   t.nodes.push_back(n), t.value.push_back(nullptr), t.version.push_back(0), t.owner.push_back(nullptr);
@@ -218,9 +269,7 @@ void Graph::redirect(uint32_t reader, uint32_t from, uint32_t to) {
   bool changed = false;
   for (int k = 0; k < t.input_count(reader); ++k)
     if (t.input(reader, k) == from) {
-      operand_of(t, reader, k) = to, changed = true;
-      if (reader < rewrite.nodes) rewrite.changes.push_back({reader, k, to});
-      else rewrite.appended[reader - rewrite.nodes].node.call.in[k] = to;
+      set_operand(reader, k, to), changed = true;
     }
   if (!changed) return;
   std::erase(readers_[from], reader);
@@ -245,9 +294,7 @@ void Graph::replace(uint32_t n, uint32_t by) {
     }
     for (int k = 0; k < t.input_count(r); ++k)
       if (t.input(r, k) == n) {
-        operand_of(t, r, k) = by;
-        if (r < rewrite.nodes) rewrite.changes.push_back({r, k, by});
-        else rewrite.appended[r - rewrite.nodes].node.call.in[k] = by;
+        set_operand(r, k, by);
       }
     readers_[by].push_back(r);
   }

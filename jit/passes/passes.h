@@ -12,9 +12,11 @@ using tracer::Trace;
 
 constexpr int all_axes = -1, swapped_axes = -2;
 struct Rewrite {
+  enum class Form : uint8_t { plain, argument, number, reciprocal };
   struct Argument {      // of an appended node
     uint64_t word;       // as it is, or
     uint32_t node;       // the extent of this node's axis `word`; no_node
+    Form form = Form::plain;  // else of this node's argument at slot `word`: it, the number that it is as a double, 1 / that
   };
   struct Appended {
     tracer::Node node;   // without its shape, line and arguments
@@ -28,6 +30,18 @@ struct Rewrite {
     int operand;
     uint32_t to;
   };
+  struct Slot {          // an argument of a node
+    uint32_t node, slot;
+  };
+  // What was taken for granted of an argument.
+  struct Known {
+    enum class Is : uint8_t { word /* bit for bit */, same /* number as `other` */, at_most /* the double `than` */, keep_factor /* 1 / (1 - other) */ };
+    Slot at;
+    Is is;
+    uint64_t than = 0;
+    Slot other = {};
+    bool of(const Trace& t) const;
+  };
   struct Extent {
     uint32_t node;
     int axis;
@@ -36,11 +50,16 @@ struct Rewrite {
   size_t nodes = 0;      // of the trace
   std::vector<Appended> appended;
   std::vector<Argument> arguments;
+  std::vector<uint32_t> lists;  // operands of appended list ops, whose in[0] counts from the first of them
   std::vector<Change> changes;
   std::vector<std::pair<uint32_t, uint32_t>> same;  // a root, and the node whose value it has
   std::vector<std::pair<uint32_t, uint32_t>> checks;  // a node, and one that is run after it and fails when it fails
   std::vector<std::pair<Extent, Extent>> equal;     // what was taken to be equal; a trace where it is not needs another plan
+  std::vector<Known> known;                         // likewise of arguments
+  bool assumes() const { return !equal.empty() || !known.empty(); }
   bool holds(const Trace& t) const {
+    for (const Known& k : known)
+      if (!k.of(t)) return false;
     for (const auto& [a, b] : equal)
       if (a.of(t) != b.of(t)) return false;
     return true;
@@ -60,7 +79,7 @@ class Rewritten {
   const Rewrite& rewrite_;
   Trace& trace_;
   std::vector<uint32_t> before_;  // operands
-  size_t arguments_ = 0;
+  size_t arguments_ = 0, lists_ = 0;
 };
 
 // What passes work on.
@@ -77,6 +96,7 @@ class Graph {
   const std::vector<uint32_t>& order() const { return order_; }  // every node after its operands
   std::vector<bool> needed, roots;
   Rewrite rewrite;
+  std::string note;                       // what the pass says of its work, for explain
   std::vector<uint32_t> home;             // by node: nodes with the same number stay in one kernel, as it was when what they read was chosen; no_node
 
   // A pure computation: no view, no leaf, nothing drawn, not in place, and neither its memory nor what it reads is ever written.
@@ -96,6 +116,10 @@ class Graph {
   // A node after `after`. The call's operands are nodes; its arguments are `like`'s, or those given.
   uint32_t append(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t after, int axis = all_axes);
   uint32_t append(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t after, int axis, const std::vector<Rewrite::Argument>& arguments);
+  // Of a list op: its operands.
+  uint32_t append(tracer::Call call, const std::vector<uint32_t>& operands, Dtype dtype, uint32_t shape, uint32_t like, uint32_t after, const std::vector<Rewrite::Argument>& arguments);
+  void want_gradient(uint32_t appended);  // it makes what its gradient reads
+  bool assumes() const { return assumes_; }
   uint32_t append_before(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t before);
   void redirect(uint32_t reader, uint32_t from, uint32_t to);  // one reader's operand
   void replace(uint32_t n, uint32_t by);  // everybody reads `by` instead; n must be replaceable
@@ -107,6 +131,7 @@ class Graph {
  private:
   uint32_t place(tracer::Node node, uint32_t shape, uint32_t like, uint32_t after, int axis, int argument);
   void collect();
+  void set_operand(uint32_t reader, int k, uint32_t to);
   std::shared_ptr<Trace> trace_;
   bool assumes_;
   std::vector<uint32_t> order_;
@@ -130,6 +155,7 @@ std::string run_passes(Graph& g);  // each, verified; a line for each that chang
 // What planning reads of a trace, and nothing that can change meanwhile.
 std::shared_ptr<Trace> snapshot(const Trace& t);
 
+void recognise_attention(Graph& g);
 void merge_equal(Graph& g);
 void simplify(Graph& g);
 void sink_gathers(Graph& g);
