@@ -200,6 +200,17 @@ void Emitter::start_extremes(const Group& g, std::vector<Accumulators>& accs) {
       shared[0] = r.kind == Reduce::max ? ones() : zero();
       shared[1] = zero();
     }
+    if (g.plan.zmm) {
+      const auto spread = [&](const Ymm& eight) {
+        const Ymm all = cc_.newZmm().as<Ymm>();
+        cc_.vbroadcastss(all, eight.xmm());
+        return all;
+      };
+      const Ymm signs = spread(accs[0][n].index[0]);
+      const KReg nan = cc_.newKw();
+      cc_.kxorw(nan, nan, nan);
+      for (Accumulators& each : accs) each[n].sixteen[0] = spread(each[n].v[0]), each[n].sixteen[1] = signs, each[n].nan = nan;
+    }
     for (Accumulators& other : accs)
       for (int k = 0; k < 2; ++k) other[n].index[k] = accs[0][n].index[k], other[n].more[k] = accs[0][n].more[k];
   }
@@ -211,13 +222,19 @@ void Emitter::accumulate_extreme(Id id, size_t number, Accumulator& acc, Level* 
   const Inst::Id extreme = wide_type ? (max ? Inst::kIdVmaxpd : Inst::kIdVminpd) : (max ? Inst::kIdVmaxps : Inst::kIdVminps);
   const Inst::Id compare = wide_type ? Inst::kIdVcmppd : Inst::kIdVcmpps, blend = wide_type ? Inst::kIdVblendvpd : Inst::kIdVblendvps;
   const Inst::Id gather = max ? Inst::kIdVandps : Inst::kIdVorps;  // a sign survives if all have it, or if one has it
-  if (strip->zmm) {  // its halves are the pair
-    const Ymm low = part(r.in[0], strip, 0), high = part(r.in[0], strip, 1);
-    for (const Ymm& x : {low, high}) {
-      cc_.emit(extreme, acc.v[0], x, acc.v[0]);
-      cc_.emit(gather, acc.index[0], acc.index[0], x);
+  if (strip->zmm) {
+    const Ymm x = lanes(r.in[0], strip, 0);
+    cc_.emit(extreme, acc.sixteen[0], x, acc.sixteen[0]);
+    cc_.emit(max ? Inst::kIdVpandd : Inst::kIdVpord, acc.sixteen[1], acc.sixteen[1], x);
+    Ymm& pending = pending_[number][0];
+    const bool paired = strip->width % 2 == 0;
+    if (paired && u % 2 == 0) {
+      pending = x;
+    } else {
+      const KReg nan = cc_.newKw();
+      cc_.emit(compare, nan, paired ? pending : x, x, Imm(3));
+      cc_.korw(acc.nan, acc.nan, nan);
     }
-    cc_.vorps(acc.index[1], acc.index[1], emit3(compare, low, high, Imm(3)));
     return;
   }
   Mask m = mask_of(no_value, strip);
@@ -253,6 +270,19 @@ void Emitter::finish_extreme(const Instr& r, std::vector<Accumulators>& accs, si
     const Ymm v = accs[0][n].v[h];
     for (size_t u = 1; u < accs.size(); ++u) cc_.emit(extreme, v, v, accs[u][n].v[h]);
     Ymm* shared = h ? accs[0][n].more : accs[0][n].index;
+    if (const Accumulator& first = accs[0][n]; first.nan.isValid()) {  // their halves join the eights
+      const auto join = [&](Inst::Id op, const Ymm& to, const Ymm& sixteen) {
+        const Ymm high = cc_.newYmm();
+        cc_.vextractf64x4(high, sixteen.as<asmjit::x86::Zmm>(), 1);
+        cc_.emit(op, to, to, sixteen.ymm());
+        cc_.emit(op, to, to, high);
+      };
+      for (const Accumulators& each : accs) join(extreme, v, each[n].sixteen[0]);
+      join(max ? Inst::kIdVandps : Inst::kIdVorps, shared[0], first.sixteen[1]);
+      const Ymm nan = cc_.newZmm().as<Ymm>();
+      cc_.vpmovm2d(nan.as<asmjit::x86::Zmm>(), first.nan);
+      join(Inst::kIdVorps, shared[1], nan);
+    }
     cc_.vandps(shared[0], shared[0], wide_type ? constant64(uint64_t(1) << 63) : constant32(1u << 31));
     const Ymm is_zero = emit3(wide_type ? Inst::kIdVcmppd : Inst::kIdVcmpps, v, zero(), Imm(0));
     cc_.emit(wide_type ? Inst::kIdVblendvpd : Inst::kIdVblendvps, v, v, shared[0], is_zero);

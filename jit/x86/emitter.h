@@ -344,6 +344,8 @@ class Emitter {
     Ymm v[2];
     Ymm index[2];  // argmax, argmin; quick extremes: first one's sign bits and NaNs
     Ymm more[2];   // quick extremes: second half's
+    Ymm sixteen[2];  // quick extremes: extremes and signs of strips of 16; valid where there are any
+    KReg nan;        // and where they had NaN
   };
   using Accumulators = std::vector<Accumulator>;  // of a group
   struct Group {
