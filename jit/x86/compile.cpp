@@ -26,7 +26,7 @@ size_t streaming_bytes() {
 }
 
 Emitter::Emitter(const Program& p, Quotients quotients, const CpuSchedule& schedule, asmjit::CodeHolder& code)
-    : p_(p), a_(p), quotients_(std::move(quotients)), schedule_(schedule), avx512_(uses_avx512()), cc_(&code) {
+    : p_(p), a_(p), quotients_(std::move(quotients)), scalings_(uses_avx512() ? find_scalings(p) : Scalings()), schedule_(schedule), avx512_(uses_avx512()), cc_(&code) {
   cc_.addEncodingOptions(asmjit::EncodingOptions::kOptimizeForSize);
 }
 

@@ -12,7 +12,7 @@
 // above, or as masked strips of 16 where there is nothing but stores. Which of the two is being emitted is said by `zmm_`. Rarely taken parts with wider values are done eight lanes at a time in both.
 //
 // levels.cpp: levels, values, uniform integers · plan.cpp: what a strip needs, and what it can skip · primitives.cpp,
-// arithmetic.cpp, convert.cpp, quotient.cpp, words.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
+// arithmetic.cpp, convert.cpp, quotient.cpp, scaling.cpp, words.cpp: primitives on 8 lanes · address.cpp, memory.cpp: loads and stores · combine.cpp, reduce.cpp,
 // reduce_columns.cpp: reductions · compile.cpp: the frame, the instance loop, the stores.
 #pragma once
 #include <asmjit/x86.h>
@@ -152,6 +152,14 @@ struct Quotient {
 using Quotients = std::map<Id, Quotient>;     // by the division
 Quotients prepare_quotients(Program& p);      // appends to the program
 
+// 2^n (1 + e), as exponentials end: scalar functions write it as a product of two powers of two put together from bits; strips of 16 have an
+// instruction for it, which rounds where that product does.
+struct Scaling {
+  Id e = no_value, n = no_value;              // n: a whole number, as Float32
+};
+using Scalings = std::map<Id, Scaling>;       // by the product
+Scalings find_scalings(const Program& p);
+
 class Emitter {
  public:
   Emitter(const Program& p, Quotients quotients, const CpuSchedule& schedule, asmjit::CodeHolder& code);
@@ -244,6 +252,7 @@ class Emitter {
   void emit_table(Id v, Level* l);
   void emit_divide64(Id v, Level* l);
   bool emit_quotient(Id v, Level* l);       // quotient.cpp; false: not of that kind
+  bool emit_scaling(Id v, Level* l);        // scaling.cpp; the same
   // words.cpp
   Id above_shift(Id v) const;
   bool is_upper_word(Id v, int axis) const;  // an affine index shifted down by 32 bits
@@ -422,6 +431,7 @@ class Emitter {
   const Program& p_;
   const Analysis a_;
   const Quotients quotients_;
+  const Scalings scalings_;
   const CpuSchedule schedule_;
   const bool avx512_;              // strips of 16 are wanted
   bool zmm_ = false;               // what is emitted now belongs to such a strip

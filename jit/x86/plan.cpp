@@ -44,6 +44,7 @@ StripPlan Emitter::plan_of(const std::vector<Id>& roots, int axis, const Stashes
   for (Id v : plan.needed) {
     if (!plan.stash_of(v) && a_.varies(v, axis) && !(instr(v).dtype == Dtype::Int64 && a_.affine(v, axis))) plan.cost += cost_of(v);
     if (instr(v).op == Op::reduce || plan.stash_of(v)) continue;
+    if (const auto scaling = scalings_.find(v); scaling != scalings_.end() && plan.uses[scaling->second.n] < 0x7fff) ++plan.uses[scaling->second.n];
     for (Id in : instr(v).in)
       if (in != no_value && plan.uses[in] < 0x7fff) ++plan.uses[in];
   }
@@ -142,8 +143,9 @@ void Emitter::make_schedule(StripPlan& plan, const std::vector<Id>& roots, int a
   const auto operands = [&](Id v, Id out[4]) {  // those that are evaluated in the strip, most registers first
     int count = 0;
     if (instr(v).op == Op::reduce || plan.stash_of(v) || is_index_use(v, axis)) return count;
+    const auto scaling = plan.zmm ? scalings_.find(v) : scalings_.end();
     for (int k = 0; k < 4; ++k) {
-      const Id in = instr(v).in[k];
+      const Id in = scaling == scalings_.end() ? instr(v).in[k] : k == 0 ? scaling->second.e : k == 1 ? scaling->second.n : no_value;
       if (in == no_value || is_constant(in) || !a_.varies(in, axis) || instr(in).op == Op::pointer) continue;
       const bool address = (instr(v).op == Op::load || instr(v).op == Op::store) && k == 1;
       if (!address || !a_.affine(in, axis)) out[count++] = in;

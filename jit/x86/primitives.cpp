@@ -21,6 +21,7 @@ void Emitter::emit_scalar(Id v, Level* l) {
     return;
   }
   if (l->zmm && is_index_use(v, l->axis)) return count_operands(v, l), emit_index_use(v, l);
+  if (emit_scaling(v, l)) return;
   for (Id in : i.in)
     if (in != no_value && !is_constant(in)) rep(in, l);
   count_operands(v, l);
