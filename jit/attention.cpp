@@ -47,7 +47,7 @@ int64_t grain_of(const AttentionProblem& p, bool gradient) {
   const double block = 4.0 * double(std::min<int64_t>(p.queries, gradient ? p.queries : attention_block)) * double(p.keys) * double(p.depth + p.width);
   return std::max<int64_t>(1, int64_t(2e6 / std::max(block, 1.0)));
 }
-// [instances, queries]: of each row of the scores; null: the row's result alone.
+// sums: [instances, queries, 2], of each row of the scores; null: the row's result alone.
 void forward(const AttentionProblem& p, Value* const* inputs, Value* const* mask, Value& out, Value* sums) {
   AttentionKind kind = kind_of_problem(p, mask);
   kind.logsumexp = sums != nullptr;
@@ -57,8 +57,8 @@ void forward(const AttentionProblem& p, Value* const* inputs, Value* const* mask
   run_tiles(kernel_for(kind, false), a.slots.data(), grain_of(p, false));
 }
 Value* new_sums(const AttentionProblem& p) {
-  const int64_t extents[] = {p.instances, p.queries};
-  return new_value(p.compute, extents, 2);
+  const int64_t extents[] = {p.instances, p.queries, 2};
+  return new_value(p.compute, extents, 3);
 }
 Value* zeros_like(const Value& like, Dtype d) {
   Value* v = new_value(d, like.extent, like.rank);

@@ -58,6 +58,8 @@ bool is_indexed_source(const Trace& t, uint32_t n);
 // Where the elements of a source, or of a view of one, lie in the source as it would be stored (contiguous): nothing where a
 // reshape would have to copy it. `out` has no storage.
 bool source_layout(const Trace& t, uint32_t n, tracer::Layout& out);
+// Does a reshape only add or drop axes of extent 1?
+bool only_unit_axes(const Trace& t, uint32_t n);
 // Inside a group, a view that only repeats or drops unit axes is its operand; returns the node that it stands for.
 bool passes_through(const Trace& t, uint32_t n);
 

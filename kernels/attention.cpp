@@ -112,7 +112,10 @@ Program attention_forward(const AttentionKind& kind) {
   const Value total = b.last(l), none = b.same(total, b.real(0)), at = b.add(b.mul(n, b[Slots::queries]), i);
   const Value out = b.pick(none, b.real(0), b.div(b.last(acc), total));
   b.store(result, b.add(b.mul(at, b[Slots::width]), b.index(f)), out);
-  if (kind.logsumexp) b.store(sums, at, b.pick(none, b.real(infinity), b.add(b.last(m), b.row_of(tracer::Op::log, {total}))));
+  if (kind.logsumexp) {
+    b.store(sums, b.mul(at, b.whole(2)), b.pick(none, b.real(infinity), b.last(m)));
+    b.store(sums, b.add(b.mul(at, b.whole(2)), b.whole(1)), b.pick(none, b.real(0), b.row_of(tracer::Op::log, {total})));
+  }
   return b.finish();
 }
 
@@ -136,7 +139,8 @@ Program attention_gradient(const AttentionKind& kind) {
   const Value out = b.load(result, b.place(result_at, n, i, result_row, b.index(f), result_column));
   const Value d = b.reduce(Reduce::sum, b.mul(g, out), f);
   const Value dq = b.carry(turn, b.real(0), {head, block, row, e});
-  const Value p = b.exp(b.sub(b.scores(q, k, e, n, i, j), b.load(sums, at)));
+  const Value m = b.load(sums, b.mul(at, b.whole(2))), log_l = b.load(sums, b.add(b.mul(at, b.whole(2)), b.whole(1)));
+  const Value p = b.exp(b.sub(b.sub(b.scores(q, k, e, n, i, j), m), log_l));
   const Value dp = b.dropped(b.dot(g, b.element(Slots::value, group, j, b.index(f)), f), n, i, j);
   const Value ds = b.mul(p, b.sub(dp, d)), line = b.add(b.mul(group, b[Slots::keys]), j);
   b.next(dq, b.dot(ds, k, key, dq));

@@ -24,7 +24,7 @@ enum class AttentionSlot : uint8_t {
   scale, rate, factor, seed, stream,                // numbers: the compute type; Float32; 1 / (1 - rate) in the compute type; Int64
   count
 };
-// Forward: after them pointers to the result [instances, queries, width] and the logsumexp [instances, queries].
+// Forward: after them pointers to the result [instances, queries, width] and the parts of the logsumexp, m and log(l) of tracer/attention.h, [instances, queries, 2].
 Program attention_forward(const AttentionKind& kind);
 // Gradient: after them pointers to the result, its gradient (storage), their tables, rows and columns (result_at, gradient_at, result_row,
 // result_column, gradient_row, gradient_column), the logsumexp; then what is written, in the compute type: the query's gradient

@@ -125,6 +125,21 @@ TEST_CASE("ops: attention's gradients are those of the formula written out, fuse
     }
 }
 
+// A row without any key that counts: all its scores are one number, far below, and every key has its share.
+TEST_CASE("ops: attention under masks that put whole rows far below") {
+  for (double far : {-1e4, -1e9, -1e30}) {
+    INFO(far);
+    manual_seed(11);
+    Tensor in[3], same[3];
+    for (int k = 0; k < 3; ++k) in[k] = randn({2, 5, 8}).requires_grad_(true), same[k] = in[k].detach().clone().requires_grad_(true);
+    Tensor mask = zeros({5, 5});
+    mask.select(0, 2).fill_(far), mask.select(0, 4).narrow(0, 1, 3).fill_(far);
+    const Tensor weights = randn({2, 5, 8});
+    (scaled_dot_product_attention(in[0], in[1], in[2], mask) * weights).sum().backward();
+    (matmul(softmax(matmul(same[0], same[1].transpose(-2, -1)) * (1 / std::sqrt(8.0)) + mask, -1), same[2]) * weights).sum().backward();
+    for (int k = 0; k < 3; ++k) CHECK(in[k].grad().allclose(same[k].grad(), 1e-4, 1e-5));
+  }
+}
 TEST_CASE("ops: attention does not depend on threads") {
   const int threads = num_threads();
   std::vector<Var> first;

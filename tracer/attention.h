@@ -8,13 +8,14 @@
 //     l   = l * a + sum_j p_j                      (the sum in the order of reductions, the key's index within its block counting)
 //     p_j = where(u_j >= dropout, p_j * (1 / (1 - dropout)), 0)   with dropout: u is random_uniform's float32 at the element's index in the scores
 //     acc = acc * a + dot(p, v);  m = m'
-//   result = acc / l, 0 where l is 0; logsumexp = m + log(l), +inf where l is 0
+//   result = acc / l, 0 where l is 0; kept for the gradients: m, +inf where l is 0, and log(l), 0 there. (Their sum would lose log(l) where a mask
+//   puts every score of a row far below.)
 //
 // e(x) is exp(x), but 0 where x < lowest_exponent: exp is no subnormal number there yet, and these are slow.
 // dot is DESIGN section 4's chain of fmas from +0 in ascending order, panels of 256 added in order (also where there is one row).
 // The gradients, with g the result's gradient: d_i = sum_e g * result (a reduction; of the rounded result), then over query heads in ascending order,
 // within each over query blocks of 64 rows, for each key block as above
-//     p = e(s - logsumexp), z = p, or dropped as above;  dp = dot(g, v), dropped likewise;  ds = p * (dp - d)
+//     p = e((s - m) - log(l)), z = p, or dropped as above;  dp = dot(g, v), dropped likewise;  ds = p * (dp - d)
 //     dv += dot(z^T, g);  dk += dot(ds^T, q');  dq += dot(ds, k)      all from +0;  dq = dq * scale in the end
 // so that nothing depends on threads, layout or mode. Half formats are widened when they are read and rounded once, at the end.
 #pragma once

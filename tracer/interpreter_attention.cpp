@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 #include "tracer/attention.h"
 #include "tracer/interpreter_detail.h"
 #include "tracer/random.h"
@@ -116,8 +117,8 @@ template <class T> struct Rows {
     }
     return x;
   }
-  // Fills the row's result, in T, when there is a place for it; gives its logsumexp.
-  T row(int64_t i, T* result) {
+  // Fills the row's result, in T, when there is a place for it; gives the parts of its logsumexp.
+  std::pair<T, T> row(int64_t i, T* result) {
     T m = -infinity<T>, l = 0;
     std::vector<T> acc(size_t(p.width));
     for (int64_t block = 0; block < p.keys && reaches(i, block); block += attention_block) {
@@ -134,7 +135,7 @@ template <class T> struct Rows {
       m = top;
     }
     for (int64_t f = 0; result && f < p.width; ++f) result[f] = l == T(0) ? T(0) : acc[size_t(f)] / l;
-    return l == T(0) ? infinity<T> : m + log(l);
+    return l == T(0) ? std::pair(infinity<T>, T(0)) : std::pair(m, log(l));
   }
 };
 
@@ -167,7 +168,8 @@ template <class T> struct Gradients {
     const std::vector<T> g = widened<T>(rows.e.in(4), p.gradient.at[size_t(n)], p.queries, p.width, p.gradient.row, p.gradient.column);
     for (int64_t first = 0; first < p.queries; first += attention_block) {
       const int64_t count = std::min(p.queries - first, attention_block);
-      std::vector<T> sums, d;
+      std::vector<std::pair<T, T>> sums;
+      std::vector<T> d;
       for (int64_t i = first; i < first + count; ++i) {
         sums.push_back(rows.row(i, nullptr));
         d.push_back(summed<T>(p.width, [&](int64_t f) { return g[size_t(i * p.width + f)] * out[size_t(i * p.width + f)]; }));
@@ -176,12 +178,12 @@ template <class T> struct Gradients {
     }
     for (int64_t i = 0; i < p.queries * p.depth; ++i) dq[size_t(n * p.queries * p.depth + i)] *= T(p.scale);
   }
-  void blocks(int64_t n, int64_t first, int64_t count, int64_t block, const std::vector<T>& sums, const std::vector<T>& d, const std::vector<T>& g) {
+  void blocks(int64_t n, int64_t first, int64_t count, int64_t block, const std::vector<std::pair<T, T>>& sums, const std::vector<T>& d, const std::vector<T>& g) {
     const int64_t width = rows.end(block) - block;
     std::vector<T> z, ds;  // [count][width]
     for (int64_t i = first; i < first + count; ++i) {
       std::vector<T> prob = rows.scores(i, block), dp;
-      for (T& x : prob) x -= sums[size_t(i - first)];
+      for (T& x : prob) x = (x - sums[size_t(i - first)].first) - sums[size_t(i - first)].second;
       rows.exp(prob.data(), prob.size());
       for (int64_t j = 0; j < width; ++j) dp.push_back(chained<T>(p.width, g.data() + i * p.width, 1, rows.v.data() + (block + j) * p.width, 1));
       dp = rows.dropped(std::move(dp), i, block);

@@ -10,10 +10,10 @@ fault(outputs_that_are_roots_forgotten jit/fuse.cpp [=[bool out = roots_[n] || g
 fault(reads_not_ordered_after_writes jit/fuse.cpp [=[if (a.write && a.node != n) d.push_back({a.node, a.node == in});]=]
   [=[if (!PLANTED && a.write && a.node != n) d.push_back({a.node, a.node == in});]=])
 fault(rare_writes_not_ordered_after_reads jit/fuse.cpp [=[accesses_[storage_[in]].push_back({n, false});]=] [=[if (!PLANTED) accesses_[storage_[in]].push_back({n, false});]=])
-fault(every_write_is_private jit/fuse.cpp [=[pure[n] = (t.nodes[n].call.mode & in_place) && !shared[first[n]];]=]
+fault(every_write_is_private jit/memory_classes.cpp [=[pure[n] = (t.nodes[n].call.mode & in_place) && !shared[first[n]];]=]
   [=[pure[n] = (t.nodes[n].call.mode & in_place) && (PLANTED || !shared[first[n]]);]=])
-fault(leaves_never_share_memory jit/fuse.cpp [=[memory.push_back(table.find(t.value[n]->storage));]=] [=[memory.push_back(PLANTED ? n : table.find(t.value[n]->storage));]=])
-fault(rare_sliced_views_pass_through jit/fuse.cpp [=[if (op != Op::expand && op != Op::reshape && op != Op::detach) return false;]=]
+fault(leaves_never_share_memory jit/memory_classes.cpp [=[memory.push_back(table.find(t.value[n]->storage));]=] [=[memory.push_back(PLANTED ? n : table.find(t.value[n]->storage));]=])
+fault(rare_sliced_views_pass_through jit/memory_classes.cpp [=[if (op != Op::expand && op != Op::reshape && op != Op::detach) return false;]=]
   [=[if (op != Op::expand && op != Op::reshape && op != Op::detach && !(PLANTED && op == Op::permute)) return false;]=])
 
 # ---- what a kernel computes
