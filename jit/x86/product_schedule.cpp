@@ -101,7 +101,7 @@ Schedule choose_wide_schedule(const View& v) {
   choose_wide_tile(v, lanes, s);
   const int64_t most_columns = l2 >= int64_t(3) << 19 ? 768 : 384;  // a panel of them fills half of L2
   s.block_columns = most_columns / scale;
-  s.block_rows = s.left == LeftMode::Packed ? 192 / scale : 24;
+  s.block_rows = s.left == LeftMode::Packed ? 192 / scale : v.m <= few_rows ? few_rows : 24;  // few rows: B's strips are read from memory once
   if (!right_rows) {
     s.right = RightMode::Packed;
   } else if (v.m <= few_rows && (v.m <= 8 || right_bytes <= double(l2))) {
