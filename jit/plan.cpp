@@ -161,6 +161,21 @@ std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>&
     if (step.fused || t.nodes[step.index].call.op != Op::matmul || !next.fused || p->groups[next.index].group.code.kind == GroupKind::columns) continue;
     for (const GroupPlan::Use& u : p->groups[next.index].group.operands) step.then |= u.source == no_node && !u.kept && view_base(t, u.node) == step.index;
   }
+  for (size_t s = 0; s + 1 < p->steps.size(); ++s) {
+    PlanStep& step = p->steps[s];
+    const PlanStep& next = p->steps[s + 1];
+    if (!step.fused || (s > 0 && p->steps[s - 1].then) || next.fused || t.nodes[next.index].call.op != Op::matmul) continue;
+    const GroupPlan& g = p->groups[step.index].group;
+    if (g.code.kind == GroupKind::columns) continue;
+    const uint32_t left = t.nodes[next.index].call.in[0], made = view_base(t, left);
+    for (const GroupPlan::Output& o : g.outputs) step.before |= !o.kept && !o.in_place && o.node == made && t.numel(left) == t.numel(made);
+    // What dies here would be held until the product is done.
+    const std::vector<uint32_t>& own = p->groups[step.index].nodes.nodes;
+    for (uint32_t n : step.drop) {
+      const bool inside = std::find(own.begin(), own.end(), n) != own.end();  // never stored, or not read
+      step.before &= inside || t.numel(n) * 8 <= t.numel(made) || t.nodes[view_base(t, n)].call.op == Op::leaf;
+    }
+  }
   p->writes = count_writes(t, p->pure);
   std::vector<uint32_t> memory_of(t.nodes.size(), no_memory);
   for (const WriteCounts::Node& n : p->writes.nodes)
@@ -237,7 +252,7 @@ std::string plan_text(const Plan& p, const Trace& t) {
       if (u.source != no_node) s += std::string(computed++ ? ", " : ", computing ") + op_name(t.nodes[u.source].call.op) + extents_of(t, u.source);
     s += "  (" + std::to_string(g.group.operands.size() - computed) + " inputs, " + std::to_string(g.group.outputs.size()) + " outputs";
     for (size_t o = 0; o < g.group.outputs.size(); ++o) s += (o ? ", " : ":") + extents_of(t, g.group.outputs[o].node);
-    s += ")" + lines_of(t, g.nodes.nodes) + "\n";
+    s += std::string(")") + (step.before ? ", on the rows of the next as they are wanted" : "") + lines_of(t, g.nodes.nodes) + "\n";
   }
   return s;
 }

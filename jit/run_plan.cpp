@@ -334,13 +334,14 @@ void keep_outputs(Trace& t, GroupRun& r) {
   }
 }
 
-// A fused step on the blocks of a product, as they are finished. The product's elements are the step's, in the same order: as rows of n, and
+// A fused step on the blocks of a product, as they are finished, or on the rows that it reads. The matrix's elements are the step's, in the same order: as rows of n, and
 // as instances of so many lanes.
-class GroupThen : public Epilogue {
+class GroupOnRows : public Epilogue, public Prologue {
  public:
-  GroupThen(const GroupRun& r, int64_t m, int64_t n) : kernel_(*r.kernel), slot_(r.slot), n_(n), lanes_(r.lanes()) {
+  GroupOnRows(const GroupRun& r, int64_t m, int64_t n) : kernel_(*r.kernel), slot_(r.slot), n_(n), lanes_(r.lanes()) {
     if (!(kernel_.lane_split && lanes_ % n == 0)) done_ = std::vector<std::atomic<int64_t>>(size_t(m));
   }
+  void begin(int64_t row, int64_t rows) override { run(row, rows, 0, n_); }
   void run(int64_t row, int64_t rows, int64_t column, int64_t columns) override {
     if (!done_.empty()) return whole_rows(row, rows, columns);
     if (lanes_ == n_) return kernel_.run(slot_, row, row + rows, column, column + columns);
@@ -370,32 +371,31 @@ class GroupThen : public Epilogue {
   std::vector<std::atomic<int64_t>> done_;  // by row: finished columns
 };
 
-// Does the step go over the product's elements in their order?
-bool follows_rows(const Trace& t, const GroupRun& r, uint32_t product, int64_t n) {
+// Does the step's kernel go over a matrix of n columns in its order, where this is one of its pointers?
+bool goes_over_rows(const GroupRun& r, size_t pointer, int64_t numel, int64_t n) {
   const Placement& s = r.space;
-  if (r.kernel->ordered || (r.lanes() % n && n % r.lanes()) || (r.lanes() > n && !r.kernel->lane_split)) return false;
+  if (r.kernel->ordered || n == 0 || r.lanes() == 0 || (r.lanes() % n && n % r.lanes()) || (r.lanes() > n && !r.kernel->lane_split)) return false;
+  int64_t dense = 1;
+  for (int i = s.rank; i-- > 0; dense *= s.extent[i])
+    if (s.extent[i] != 1 && s.stride[pointer][i] != dense) return false;
+  return dense == numel;
+}
+// Of a product that it reads.
+bool follows_rows(const Trace& t, const GroupRun& r, uint32_t product, int64_t n) {
   bool found = false;
   const std::vector<GroupPlan::Use>& operands = r.group.group.operands;
   for (size_t k = 0; k < operands.size(); ++k) {
     if (operands[k].source != no_node || t.value[operands[k].node]->storage != t.value[product]->storage) continue;
-    if (t.value[operands[k].node]->offset != t.value[product]->offset) return false;
-    const int64_t* stride = s.stride[r.outputs.size() + k];
-    int64_t dense = 1;
-    for (int i = s.rank; i-- > 0; dense *= s.extent[i])
-      if (s.extent[i] != 1 && stride[i] != dense) return false;
-    if (dense != t.value[product]->numel()) return false;
+    if (t.value[operands[k].node]->offset != t.value[product]->offset || !goes_over_rows(r, r.outputs.size() + k, t.value[product]->numel(), n)) return false;
     found = true;
   }
   return found;
 }
 
-// A product and the step after it. False: that one is still to be run.
-bool run_product_then(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& step, const PlanStep& next, CompileWhere where) {
+// A product, with what makes its rows, if that is not yet done, and the step after it, if there is one. False: that one is still to be run.
+bool run_product_between(const std::shared_ptr<Plan>& plan, Trace& t, GroupRun* made_by, const PlanStep& step, const PlanStep* next, CompileWhere where) {
   const uint32_t n = step.index;
   for (int k = 0; k < 2; ++k) make_value(t, t.nodes[n].call.in[k]);
-  PlanGroup& g = plan->groups[next.index];
-  std::vector<uint32_t> nodes{n};
-  nodes.insert(nodes.end(), g.nodes.nodes.begin(), g.nodes.nodes.end());
   std::optional<PreparedProduct> made;
   {
     const MakingScope making(t, n);
@@ -404,25 +404,64 @@ bool run_product_then(const std::shared_ptr<Plan>& plan, Trace& t, const PlanSte
   PreparedProduct& product = *made;
   if (t.value[n]) release(t.value[n]);
   t.value[n] = product.out.leave();
-  GroupRun r(g);
-  bool together = false;
-  if (product.p.m > 1 && product.p.n > 1) try {
-      together = prepare_group(plan, t, next, where, r) && follows_rows(t, r, n, product.p.n);
-    } catch (const std::exception&) {  // it will fail again by itself
-      r.outputs.clear();
-    }
+  const int64_t rows = product.p.batch * product.p.m;
+  std::vector<uint32_t> nodes;
+  std::optional<GroupOnRows> before, then;
+  if (made_by) {
+    before.emplace(*made_by, rows, product.p.k);
+    nodes = made_by->group.nodes.nodes;
+  }
+  nodes.push_back(n);
+  std::optional<GroupRun> r;
+  if (next) {
+    r.emplace(plan->groups[next->index]);
+    if (product.p.m > 1 && product.p.n > 1) try {
+        if (prepare_group(plan, t, *next, where, *r) && follows_rows(t, *r, n, product.p.n)) then.emplace(*r, rows, product.p.n);
+      } catch (const std::exception&) {  // it will fail again by itself
+      }
+    if (then) nodes.insert(nodes.end(), r->group.nodes.nodes.begin(), r->group.nodes.nodes.end());
+    else r->outputs.clear();
+  }
   {
-    LaunchScope scope(t, nodes.data(), together ? nodes.size() : 1);
-    std::optional<GroupThen> then;
-    if (together) then.emplace(r, product.p.batch * product.p.m, product.p.n);
-    product.run(then ? &*then : nullptr);
+    LaunchScope scope(t, nodes.data(), nodes.size());
+    scope.tier = before || then ? 1 : 0;
+    product.run(then ? &*then : nullptr, before ? &*before : nullptr);
   }
   UseScope::made(t, n);
   t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
-  if (!together) return false;
+  if (!then) return false;
   frit::count(&Counters::kernels_launched);
-  keep_outputs(t, r);
+  keep_outputs(t, *r);
   return true;
+}
+// A fused step, and the product after it with what comes after that. How many steps were run: none, when the first is to be run by itself.
+size_t run_before_product(const std::shared_ptr<Plan>& plan, Trace& t, size_t at, CompileWhere where) {
+  const PlanStep &step = plan->steps[at], &next = plan->steps[at + 1];
+  const uint32_t left = t.nodes[next.index].call.in[0], base = view_base(t, left);
+  GroupRun r(plan->groups[step.index]);
+  if (!prepare_group(plan, t, step, where, r)) return 0;
+  size_t pointer = 0;
+  while (r.group.group.outputs[pointer].node != base) ++pointer;
+  const Value& result = *r.outputs[pointer];
+  if (!result.contiguous() || !goes_over_rows(r, pointer, result.numel(), t.sizes(left).back())) return 0;
+  for (const GroupPlan::Use& u : r.group.group.operands)  // should the product fail, the kernel has to be able to run again
+    for (const ValueRef& out : r.outputs)
+      if (u.source == no_node && t.value[u.node]->storage == out->storage) return 0;
+  keep_outputs(t, r);
+  int tier = 1;
+  try {
+    make_value(t, left);
+    const Value& a = *t.value[left];
+    const int64_t columns = t.sizes(next.index).back();
+    if (a.contiguous() && columns > 0 && a.numel() == t.numel(next.index) / columns * a.extent[a.rank - 1]) {
+      frit::count(&Counters::kernels_launched);
+      const bool third = next.then && at + 2 < plan->steps.size();
+      return run_product_between(plan, t, &r, next, third ? &plan->steps[at + 2] : nullptr, where) ? 3 : 2;
+    }
+  } catch (const std::exception&) {  // the product will fail again by itself
+  }
+  launch_group(r, tier);
+  return 1;
 }
 }  // namespace
 
@@ -499,9 +538,15 @@ void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
     const PlanStep& step = plan->steps[i];
     if (failures.any() && spread(*plan, step, failures)) continue;
     try {
+      const size_t together = step.before && !failures.any() ? run_before_product(plan, t, i, where) : 0;
+      if (together) {
+        for (size_t k = 0; k < together; ++k) finished(plan->steps[i + k]);
+        i += together - 1;
+        continue;
+      }
       if (!step.then || failures.any()) {
         run_step(plan, t, step, where);
-      } else if (run_product_then(plan, t, step, plan->steps[i + 1], where)) {
+      } else if (run_product_between(plan, t, nullptr, step, &plan->steps[i + 1], where)) {
         finished(step);
         finished(plan->steps[++i]);
         continue;

@@ -70,6 +70,38 @@ TEST_CASE("plans: batches of products and what follows them", "[plan]") {
     }
   }
 }
+TEST_CASE("plans: what makes a product's rows has eager's bits", "[plan]") {
+  const std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& c, const Tensor& b)> before[] = {
+      [](auto& x, auto& w, auto& c, auto&) { return matmul(relu(x * 0.5 + c), w); },
+      [](auto& x, auto& w, auto& c, auto& b) { return gelu(matmul(tanh(x + c), w) + b); },
+      [](auto& x, auto& w, auto& c, auto& b) { return softmax(matmul(layer_norm(x, {x.size(-1)}, c, c), w) + b, -1); },
+      [](auto& x, auto& w, auto& c, auto& b) { const Tensor y = x.sigmoid() * c; return matmul(y, w) * b + y.sum(-1, true); },  // read again
+      [](auto& x, auto& w, auto& c, auto&) { return matmul((x + c).square(), w).sum(0); },
+  };
+  const int64_t shapes[][3] = {{2, 3, 2}, {7, 5, 9}, {33, 300, 65}, {130, 64, 900}, {300, 520, 40}, {1, 30, 20}, {30, 30, 1}, {600, 700, 300}};
+  const NoGradGuard none;
+  for (int threads : {1, 4}) {
+    const Threads scope(threads);
+    for (const auto& [m, k, n] : shapes)
+      for (Dtype d : {kFloat32, kFloat64, kBFloat16})
+        for (size_t f = 0; f < std::size(before); ++f) {
+          INFO("form " << f << ", [" << m << ", " << k << "] x [" << k << ", " << n << "], " << threads << " threads");
+          const Tensor x = numbers({m, k}, 0.5, d), w = numbers({k, n}, 0.5, d), c = numbers({k}, 2, d), b = numbers({n}, 1, d), wt = numbers({n, k}, 0.5, d);
+          auto compiled = compile([&](const Tensor& x, const Tensor& w, const Tensor& c, const Tensor& b) { return before[f](x, w, c, b); });
+          CHECK((bits(compiled(x, w, c, b)) == bits(before[f](x, w, c, b))));
+          CHECK((bits(compiled(x, wt.t(), c, b)) == bits(before[f](x, wt.t(), c, b))));
+          if (m % 2 || k % 2) continue;
+          const Tensor apart = x.reshape({2, m / 2, k});  // the rows of a batch go on, or each has its own right side
+          CHECK((bits(compiled(apart, w, c, b)) == bits(before[f](apart, w, c, b))));
+          const Tensor ws = stack({w, w * 0.5});
+          CHECK((bits(compiled(apart, ws, c, b)) == bits(before[f](apart, ws, c, b))));
+        }
+  }
+  const Tensor x = numbers({64, 32}), w = numbers({32, 48}), c = numbers({32}), b = numbers({48});
+  const std::string text = jit::explain([&] { return before[1](x, w, c, b); });
+  INFO(text);
+  CHECK(text.find("on the rows of the next as they are wanted") != std::string::npos);
+}
 TEST_CASE("plans say what runs on a product's rows", "[plan]") {
   const NoGradGuard none;
   const Tensor x = numbers({64, 32}), w = numbers({32, 48}), b = numbers({48}), r = numbers({64, 48});

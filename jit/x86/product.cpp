@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include "jit/x86/product_parts.h"
 #include "runtime/cpu.h"
 #include "runtime/launch.h"
@@ -71,9 +72,9 @@ bool computes_transpose(const Product& p) {
   return p.m <= 4 * lanes && lanes_used && p.n >= 2 * p.m && p.n * p.k * size > 64 << 10;
 }
 
-View whole_view(const Product& p, bool transposed, Epilogue* then) {
+View whole_view(const Product& p, bool transposed, Epilogue* then, Prologue* before) {
   View v{p.dtype, p.m, p.n, p.k, nullptr, nullptr, nullptr, p.a_row, p.a_col, p.b_row, p.b_col, p.c_row, p.c_col};
-  v.then = then, v.turned = transposed;
+  v.then = then, v.before = before, v.turned = transposed;
   if (transposed) {
     std::swap(v.m, v.n);
     v.a_row = p.b_col, v.a_col = p.b_row;
@@ -158,6 +159,12 @@ void run(const Batch& batch, int64_t count, Multiply kind) {
     return;
   }
   const Grid grid(v, (wanted + count - 1) / count, vector);
+  if (v.before && grid.across > 1) {  // several parts read the same rows
+    v.before->begin(0, count * v.m);
+    Batch after = batch;
+    after.view.before = nullptr;
+    return run(after, count, kind);
+  }
   parallel_for(count * grid.parts, 1, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; t++) {
       const int64_t part = t % grid.parts;
@@ -176,26 +183,31 @@ bool rows_continue(const Product& p) {
 
 }  // namespace
 
-void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then) {
+void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then, Prologue* before) {
   if (p.m <= 0 || p.n <= 0 || p.batch <= 0) return;
   const auto finished = [&] {
     if (then) then->run(0, p.batch * p.m, 0, p.n);
   };
   const double work = 2.0 * double(p.m) * double(p.n) * double(p.k) * double(p.batch);
+  const auto all_begins = [&] {
+    if (Prologue* const all = std::exchange(before, nullptr)) all->begin(0, p.batch * p.m);
+  };
+  if (work < serial_work) all_begins();
   if (work < serial_work && products::multiply_known(p, a, b, c)) return finished();
   static const bool generates_code = cpu_info().generates_code();
-  if (!generates_code) return product_reference(p, a, b, c), finished();
+  if (!generates_code) return all_begins(), product_reference(p, a, b, c), finished();
   if (rows_continue(p)) {
     Product one = p;
     one.batch = 1;
     one.m = p.batch * p.m;
     const int64_t size = int64_t(size_of(p.dtype));
     one.a_offset = one.c_offset = nullptr;
-    return product_x86(one, static_cast<const char*>(a) + p.a_offset[0] * size, b, static_cast<char*>(c) + p.c_offset[0] * size, then);
+    return product_x86(one, static_cast<const char*>(a) + p.a_offset[0] * size, b, static_cast<char*>(c) + p.c_offset[0] * size, then, before);
   }
   const bool transposed = computes_transpose(p);
-  const Batch batch{p, whole_view(p, transposed, then), transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
   const Multiply multiply = multiply_of(p);
+  if (transposed || multiply != products::multiply_matrices) all_begins();
+  const Batch batch{p, whole_view(p, transposed, then, before), transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
   run(batch, p.batch, multiply);
   if (work < serial_work && multiply == products::multiply_matrices) products::remember(p, batch[0], transposed);
 }

@@ -14,9 +14,17 @@ class Epilogue {
   virtual void run(int64_t row, int64_t rows, int64_t column, int64_t columns) = 0;
 };
 
+// What makes A, row by row, just before it is read.
+class Prologue {
+ public:
+  virtual ~Prologue() = default;
+  // Rows of the batch's matrices one below the other. Every row is in one such call; several threads make them.
+  virtual void begin(int64_t row, int64_t rows) = 0;
+};
+
 // Float32, Float64, Float16, BFloat16 on generated code; integers by plain loops. Parallel over batches and blocks of C.
 // Throws std::bad_alloc when a packing buffer cannot be had.
-void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then = nullptr);
+void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then = nullptr, Prologue* before = nullptr);
 void release_product_buffers();  // gives the packing buffers of all threads that are not in use back to the system
 
 }  // namespace frit::jit

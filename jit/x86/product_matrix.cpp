@@ -209,6 +209,7 @@ void Driver::pack_left(const Block& b, const RowTiles& tiles) {
 }
 
 void Driver::block(const Block& b) {
+  if (b.column == 0 && b.depth_from == 0 && !list) v.begins(b.row, b.rows);
   const RowTiles tiles(b.rows, s.rows, s.register_bytes == 64);
   if (s.left == LeftMode::Packed) pack_left(b, tiles);
   if (v.left) WindowPanel(*v.left, v.first + b.row, b.rows, b.depth_from, b.depth, patch).copy(left, left_stride, 0, b.depth);

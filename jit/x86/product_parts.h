@@ -136,8 +136,12 @@ struct View {
   bool wide_result = false;               // C has the computing type
   const struct Scattered* result = nullptr;  // where C's columns lie; null: c_col apart
   Epilogue* then = nullptr;
+  Prologue* before = nullptr;
   int64_t then_row = 0, then_column = 0;  // where this part's C begins in all of it
   bool turned = false;                    // this C is the transpose of the user's
+  void begins(int64_t row, int64_t rows) const {
+    if (before) before->begin(then_row + row, rows);
+  }
   void finished(int64_t row, int64_t rows, int64_t column, int64_t columns) const {
     if (!then) return;
     turned ? then->run(then_row + column, columns, then_column + row, rows) : then->run(then_row + row, rows, then_column + column, columns);
