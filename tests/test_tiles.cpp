@@ -94,7 +94,7 @@ TEST_CASE("attention's programs are the same by the interpreter and on tiles") {
     CHECK(parse_program(backward.text()) == backward);
     const bool wide = uses_avx512();
     if (round % 3 == 0) use_avx512(false);
-    Memory out[2] = {{kind.storage, heads * l * w, false}, {kind.storage, heads * l * w, false}}, sums[2] = {{type, heads * l, false}, {type, heads * l, false}};
+    Memory out[2] = {{kind.storage, heads * l * w, false}, {kind.storage, heads * l * w, false}}, sums[2] = {{type, heads * l * 2, false}, {type, heads * l * 2, false}};
     Memory dq[2] = {{type, heads * l * e, false}, {type, heads * l * e, false}}, dk[2] = {{type, heads * s * e, false}, {type, heads * s * e, false}}, dv[2] = {{type, heads * s * w, false}, {type, heads * s * w, false}};
     for (int way = 0; way < 2; ++way) {
       std::vector<Slot> args = common;
