@@ -60,7 +60,10 @@ bool Emitter::emit_scaling(Id v, Level* l) {
   if (!zmm_ || found == scalings_.end()) return false;
   const Ymm e = lanes(found->second.e, l), n = lanes(found->second.n, l);
   const Ymm y = emit2(Inst::kIdVaddps, e, constant_float(1, Dtype::Float32));
-  cc_.emit(Inst::kIdVscalefps, y, y, n);
+  // Masked scores end here as exact zeros: scaling so far down would cost a hundred cycles. Below 2^-150 (1 + e) all is 0.
+  const KReg counts = cc_.newKw();
+  cc_.emit(Inst::kIdVcmpps, counts, n, constant_float(-150.5, Dtype::Float32), asmjit::Imm(0x16));  // greater, or NaN
+  cc_.k(counts).z().emit(Inst::kIdVscalefps, y, y, n);
   new_rep(v, l).v[0] = y;
   return true;
 }
