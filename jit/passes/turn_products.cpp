@@ -1,5 +1,6 @@
 // A product that is only read turned, as the gradient of a linear layer's weight and that of attention's keys are: (A B)T = BT AT, whose
 // operands are views. Every element is the same chain of fused multiply-adds, so the bits are the same.
+#include <algorithm>
 #include "jit/passes/passes.h"
 
 namespace frit::jit {
@@ -30,13 +31,22 @@ void turn_products(Graph& g) {
     const uint32_t product = t.nodes[view].call.in[0];
     const Node made = t.nodes[product];
     if (made.call.op != Op::matmul || !g.pure(product) || g.shown(product) || g.readers(product).size() != 1 || !g.replaceable(view)) continue;
-    // Read by a copy that lays it out, through views: anything else would give its own result the product's layout, which the user has been told.
+    // Read, through views, by what lays its own result out: anything else would give it the product's layout, which the user has been told.
     uint32_t last = view;
     while (g.readers(last).size() == 1 && t.nodes[g.readers(last)[0]].call.op == Op::permute) last = g.readers(last)[0];
     if (g.readers(last).size() != 1) continue;
-    const uint32_t copy = g.readers(last)[0];
-    if (t.nodes[copy].call.op != Op::copy || !t.nodes[copy].call.attr || t.nodes[copy].result.dtype != made.result.dtype || !g.pure(copy) || !g.replaceable(copy)) continue;
-    const uint32_t by = last == view ? copy : view;  // the copy itself is not needed where nothing else is between
+    const auto lays_out = [&](uint32_t r) {
+      const Op op = t.nodes[r].call.op;
+      return op == Op::cat || op == Op::matmul || (op == Op::copy && t.nodes[r].call.attr);
+    };
+    const uint32_t reader = g.readers(last)[0];
+    uint32_t by = view;
+    if (t.nodes[reader].call.op == Op::reshape) {
+      if (g.shown(reader) || g.readers(reader).empty() || !std::all_of(g.readers(reader).begin(), g.readers(reader).end(), lays_out)) continue;
+    } else {
+      if (t.nodes[reader].call.op != Op::copy || !lays_out(reader) || t.nodes[reader].result.dtype != made.result.dtype || !g.pure(reader) || !g.replaceable(reader)) continue;
+      if (last == view) by = reader;  // the copy itself is not needed where nothing else is between
+    }
     const uint32_t a = made.call.in[0], b = made.call.in[1];
     const int a_rank = t.nodes[a].result.rank, b_rank = t.nodes[b].result.rank;
     if (a_rank < 2 || b_rank < 2) continue;
