@@ -2,21 +2,11 @@
 #include "jit/plan.h"
 #include <algorithm>
 #include <chrono>
-#include <climits>
-#include "jit/eager_kernels.h"
-#include "jit/execute_parts.h"
-#include "jit/history.h"
-#include "jit/tiers.h"
-#include "runtime/error.h"
 #include "runtime/source_line.h"
-#include "runtime/stats.h"
-#include "tracer/memory_log.h"
-#include "tracer/numbers.h"
 
 namespace frit::jit {
 
 using namespace tracer;
-using kernels::Slot;
 
 // ---- writes -----------------------------------------------------------------------------------------------------------
 WriteCounts count_writes(const Trace& t, const std::vector<bool>& pure) {
@@ -74,6 +64,73 @@ bool Failures::reach_inputs(uint32_t node) const {
     if (const uint32_t in = trace_.input(node, k); in != scalar_operand && reach(in)) return true;
   return false;
 }
+
+// ---- what shares memory, what shares rows -----------------------------------------------------------------------------------
+namespace {
+// The result that lies over all of the step's space, where there is one alone; null.
+const GroupPlan::Output* whole_result(const GroupPlan& g) {
+  const GroupPlan::Output* whole = nullptr;
+  for (const GroupPlan::Output& o : g.outputs) {
+    if (o.in_place || (whole && !o.kept)) return nullptr;
+    if (!o.kept) whole = &o;
+  }
+  return g.code.kind == GroupKind::columns ? nullptr : whole;
+}
+std::vector<uint32_t> dying_operands(const Trace& t, const GroupPlan& g, const std::vector<uint32_t>& drop) {
+  std::vector<uint32_t> found;
+  const GroupPlan::Output* whole = whole_result(g);
+  if (!whole) return found;
+  const auto undetached = [&](uint32_t n) {  // the same elements in the same places
+    while (t.nodes[n].call.op == Op::detach) n = t.nodes[n].call.in[0];
+    return n;
+  };
+  const auto dies = [&](uint32_t n) { return std::find(drop.begin(), drop.end(), n) != drop.end(); };
+  for (size_t k = 0; k < g.operands.size(); ++k) {
+    const GroupPlan::Use& u = g.operands[k];
+    if (u.source != no_node || u.kept) continue;
+    const uint32_t base = view_base(t, u.node);
+    const Node& made = t.nodes[base];
+    const RowKind kind = row(made.call.op).kind;
+    if (made.call.op == Op::leaf || (made.call.mode & in_place) || kind == RowKind::alias || kind == RowKind::companion) continue;
+    if (size_of(made.result.dtype) != size_of(t.nodes[whole->node].result.dtype) || !dies(base) || (u.node != base && !dies(u.node))) continue;
+    const bool alone = std::all_of(g.operands.begin(), g.operands.end(), [&](const GroupPlan::Use& o) { return undetached(o.node) == undetached(u.node) || o.source != no_node || view_base(t, o.node) != base; });
+    if (alone) found.push_back(uint32_t(k));
+  }
+  return found;
+}
+// Views between the two change neither the elements' order nor their number.
+bool keeps_order(const Trace& t, uint32_t n, uint32_t base) {
+  for (; n != base; n = t.nodes[n].call.in[0])
+    if (t.nodes[n].call.op != Op::reshape && t.nodes[n].call.op != Op::detach) return false;
+  return true;
+}
+// Which fused steps run on the rows of the product before or after them.
+void pair_with_products(Plan& p, const Trace& t) {
+  const auto is_product = [&](const PlanStep& s) { return !s.fused && row(t.nodes[s.index].call.op).kind == RowKind::product; };
+  for (size_t s = 0; s + 1 < p.steps.size(); ++s) {
+    PlanStep& step = p.steps[s];
+    const PlanStep& next = p.steps[s + 1];
+    if (step.fused == next.fused || !(is_product(step) || is_product(next))) continue;
+    const GroupPlan& g = p.groups[step.fused ? step.index : next.index].group;
+    if (g.code.kind == GroupKind::columns) continue;
+    if (next.fused) {
+      for (const GroupPlan::Use& u : g.operands)
+        step.then |= u.source == no_node && !u.kept && view_base(t, u.node) == step.index && keeps_order(t, u.node, step.index);
+      continue;
+    }
+    if (s > 0 && p.steps[s - 1].then) continue;
+    const uint32_t left = t.nodes[next.index].call.in[0], made = view_base(t, left);
+    if (!keeps_order(t, left, made)) continue;
+    for (const GroupPlan::Output& o : g.outputs) step.before |= !o.kept && !o.in_place && o.node == made;
+    // What dies here would be held until the product is done.
+    const std::vector<uint32_t>& own = p.groups[step.index].nodes.nodes;
+    for (uint32_t n : step.drop) {
+      const bool inside = std::find(own.begin(), own.end(), n) != own.end();  // never stored, or not read
+      step.before &= inside || t.numel(n) * 8 <= t.numel(made) || t.nodes[view_base(t, n)].call.op == Op::leaf;
+    }
+  }
+}
+}  // namespace
 
 // ---- building -----------------------------------------------------------------------------------------------------------
 std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>& needed_nodes, const std::vector<bool>& root_nodes, bool assumes) {
@@ -155,27 +212,9 @@ std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>&
   for (uint32_t n : p->roots) use(n, uint32_t(p->steps.size()), use);
   for (uint32_t n = 0; n < t.nodes.size(); ++n)
     if (last[n] && last[n] <= p->steps.size() && !roots[n]) p->steps[last[n] - 1].drop.push_back(n);
-  for (size_t s = 0; s + 1 < p->steps.size(); ++s) {
-    PlanStep& step = p->steps[s];
-    const PlanStep& next = p->steps[s + 1];
-    if (step.fused || t.nodes[step.index].call.op != Op::matmul || !next.fused || p->groups[next.index].group.code.kind == GroupKind::columns) continue;
-    for (const GroupPlan::Use& u : p->groups[next.index].group.operands) step.then |= u.source == no_node && !u.kept && view_base(t, u.node) == step.index;
-  }
-  for (size_t s = 0; s + 1 < p->steps.size(); ++s) {
-    PlanStep& step = p->steps[s];
-    const PlanStep& next = p->steps[s + 1];
-    if (!step.fused || (s > 0 && p->steps[s - 1].then) || next.fused || t.nodes[next.index].call.op != Op::matmul) continue;
-    const GroupPlan& g = p->groups[step.index].group;
-    if (g.code.kind == GroupKind::columns) continue;
-    const uint32_t left = t.nodes[next.index].call.in[0], made = view_base(t, left);
-    for (const GroupPlan::Output& o : g.outputs) step.before |= !o.kept && !o.in_place && o.node == made && t.numel(left) == t.numel(made);
-    // What dies here would be held until the product is done.
-    const std::vector<uint32_t>& own = p->groups[step.index].nodes.nodes;
-    for (uint32_t n : step.drop) {
-      const bool inside = std::find(own.begin(), own.end(), n) != own.end();  // never stored, or not read
-      step.before &= inside || t.numel(n) * 8 <= t.numel(made) || t.nodes[view_base(t, n)].call.op == Op::leaf;
-    }
-  }
+  for (PlanStep& s : p->steps)
+    if (s.fused) s.dying = dying_operands(t, p->groups[s.index].group, s.drop);
+  pair_with_products(*p, t);
   p->writes = count_writes(t, p->pure);
   std::vector<uint32_t> memory_of(t.nodes.size(), no_memory);
   for (const WriteCounts::Node& n : p->writes.nodes)
@@ -191,31 +230,12 @@ std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>&
 }
 
 int reused_operand(const Plan& p, const Trace& t, const PlanStep& step) {
-  if (!step.fused) return -1;
+  if (step.dying.empty()) return -1;
   const GroupPlan& g = p.groups[step.index].group;
-  if (g.code.kind == GroupKind::columns) return -1;
-  const GroupPlan::Output* whole = nullptr;
-  for (const GroupPlan::Output& o : g.outputs) {
-    if (o.in_place || (whole && !o.kept)) return -1;
-    if (!o.kept) whole = &o;
-  }
-  if (!whole || t.numel(whole->node) != t.numel(g.space)) return -1;
-  const auto undetached = [&](uint32_t n) {  // the same elements in the same places
-    while (t.nodes[n].call.op == Op::detach) n = t.nodes[n].call.in[0];
-    return n;
-  };
-  const auto dies = [&](uint32_t n) { return std::find(step.drop.begin(), step.drop.end(), n) != step.drop.end(); };
-  for (size_t k = 0; k < g.operands.size(); ++k) {
-    const GroupPlan::Use& u = g.operands[k];
-    if (u.source != no_node || u.kept) continue;
-    const uint32_t base = view_base(t, u.node);
-    const Node& made = t.nodes[base];
-    if (made.call.op == Op::leaf || (made.call.mode & in_place) || row(made.call.op).kind == RowKind::alias || row(made.call.op).kind == RowKind::companion) continue;
-    if (size_of(made.result.dtype) != size_of(t.nodes[whole->node].result.dtype) || t.numel(base) != t.numel(u.node) || t.numel(base) != t.numel(whole->node)) continue;
-    if (!dies(base) || (u.node != base && !dies(u.node))) continue;
-    const bool alone = std::all_of(g.operands.begin(), g.operands.end(), [&](const GroupPlan::Use& o) { return undetached(o.node) == undetached(u.node) || o.source != no_node || view_base(t, o.node) != base; });
-    if (alone) return int(k);
-  }
+  const int64_t count = t.numel(whole_result(g)->node);
+  if (count != t.numel(g.space)) return -1;
+  for (uint32_t k : step.dying)
+    if (const uint32_t n = g.operands[k].node; t.numel(n) == count && t.numel(view_base(t, n)) == count) return int(k);
   return -1;
 }
 

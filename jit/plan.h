@@ -31,6 +31,7 @@ struct PlanStep {
   bool then = false;                  // a product whose rows the next step, a fused one, goes over: it runs on each block of them
   uint32_t index = 0;                 // of a group, or the node
   std::vector<uint32_t> drop;         // nodes whose values are not needed any more
+  std::vector<uint32_t> dying;        // operands whose memory the result may take over, as far as extents allow
   struct Wrote { uint32_t node, memory; };
   std::vector<Wrote> wrote;           // which storage a memory of WriteCounts is becomes known here
 };
@@ -86,8 +87,8 @@ struct Plan {
 // assumes: see Graph.
 std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, bool assumes = true);
 
-// The operand of a fused step whose memory its result may take over: it is not needed any more, has as many bytes, and every element is read
-// before the result's is written. -1: none.
+// The operand of a fused step whose memory its one whole result takes over: it is not needed any more, has as many bytes, and every element is
+// read before the result's is written. -1: none.
 int reused_operand(const Plan& p, const Trace& rewritten, const PlanStep& step);
 
 enum class CompileWhere : uint8_t { foreground, background };

@@ -1,12 +1,13 @@
 // What a plan does on a product's blocks as they are finished, and memory that a result takes over from an operand that dies: the same bits as
 // eager for every shape and number of threads, and the memory that is said.
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <functional>
 #include <string>
 #include <frit/frit.h>
+#include "tests/support/automatic.h"
 
 using namespace frit;
+using namespace frit::testing;
 
 namespace {
 struct Threads {
@@ -14,11 +15,7 @@ struct Threads {
   explicit Threads(int n) { set_num_threads(n); }
   ~Threads() { set_num_threads(before); }
 };
-std::string bits(const Tensor& t) {
-  const Tensor c = t.detach().contiguous().clone();
-  return std::string(static_cast<const char*>(c.data_ptr()), size_t(c.numel()) * c.element_size());
-}
-Tensor numbers(IntArrayRef sizes, double scale = 0.5, Dtype d = kFloat32) {
+Tensor spread(IntArrayRef sizes, double scale = 0.5, Dtype d = kFloat32) {
   Tensor t = arange(int64_t(1)).to(kFloat64);
   int64_t n = 1;
   for (int64_t e : sizes) n *= e;
@@ -50,10 +47,10 @@ TEST_CASE("plans: what follows a product has eager's bits on its blocks", "[plan
       for (Dtype d : {kFloat32, kFloat64, kBFloat16})
         for (const Form& form : forms) {
           INFO(form.name << ", [" << m << ", " << k << "] x [" << k << ", " << n << "], " << threads << " threads");
-          const Tensor x = numbers({m, k}, 0.5, d), w = numbers({k, n}, 0.5, d), b = numbers({n}, 2, d), r = numbers({m, n}, 1, d), wt = numbers({n, k}, 0.5, d);
+          const Tensor x = spread({m, k}, 0.5, d), w = spread({k, n}, 0.5, d), b = spread({n}, 2, d), r = spread({m, n}, 1, d), wt = spread({n, k}, 0.5, d);
           auto compiled = compile([&](const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& r) { return form.f(x, w, b, r); });
-          CHECK((bits(compiled(x, w, b, r)) == bits(form.f(x, w, b, r))));
-          CHECK((bits(compiled(x, wt.t(), b, r)) == bits(form.f(x, wt.t(), b, r))));
+          CHECK((bits_of(compiled(x, w, b, r)) == bits_of(form.f(x, w, b, r))));
+          CHECK((bits_of(compiled(x, wt.t(), b, r)) == bits_of(form.f(x, wt.t(), b, r))));
         }
   }
 }
@@ -63,10 +60,10 @@ TEST_CASE("plans: batches of products and what follows them", "[plan]") {
     const Threads scope(threads);
     for (const auto& [batch, m, k, n] : {std::array<int64_t, 4>{3, 5, 7, 6}, {8, 40, 16, 40}, {2, 128, 64, 130}}) {
       INFO(batch << " x [" << m << ", " << k << ", " << n << "]");
-      const Tensor x = numbers({batch, m, k}), y = numbers({batch, k, n}), w = numbers({k, n}), r = numbers({batch, m, n});
+      const Tensor x = spread({batch, m, k}), y = spread({batch, k, n}), w = spread({k, n}), r = spread({batch, m, n});
       const auto scores = [](const Tensor& x, const Tensor& y, const Tensor& r) { return softmax(matmul(x, y) * 0.125 + r, -1); };
-      CHECK((bits(compile(scores)(x, y, r)) == bits(scores(x, y, r))));
-      CHECK((bits(compile(scores)(x, w, r)) == bits(scores(x, w, r))));  // the rows go on
+      CHECK((bits_of(compile(scores)(x, y, r)) == bits_of(scores(x, y, r))));
+      CHECK((bits_of(compile(scores)(x, w, r)) == bits_of(scores(x, w, r))));  // the rows go on
     }
   }
 }
@@ -86,25 +83,25 @@ TEST_CASE("plans: what makes a product's rows has eager's bits", "[plan]") {
       for (Dtype d : {kFloat32, kFloat64, kBFloat16})
         for (size_t f = 0; f < std::size(before); ++f) {
           INFO("form " << f << ", [" << m << ", " << k << "] x [" << k << ", " << n << "], " << threads << " threads");
-          const Tensor x = numbers({m, k}, 0.5, d), w = numbers({k, n}, 0.5, d), c = numbers({k}, 2, d), b = numbers({n}, 1, d), wt = numbers({n, k}, 0.5, d);
+          const Tensor x = spread({m, k}, 0.5, d), w = spread({k, n}, 0.5, d), c = spread({k}, 2, d), b = spread({n}, 1, d), wt = spread({n, k}, 0.5, d);
           auto compiled = compile([&](const Tensor& x, const Tensor& w, const Tensor& c, const Tensor& b) { return before[f](x, w, c, b); });
-          CHECK((bits(compiled(x, w, c, b)) == bits(before[f](x, w, c, b))));
-          CHECK((bits(compiled(x, wt.t(), c, b)) == bits(before[f](x, wt.t(), c, b))));
+          CHECK((bits_of(compiled(x, w, c, b)) == bits_of(before[f](x, w, c, b))));
+          CHECK((bits_of(compiled(x, wt.t(), c, b)) == bits_of(before[f](x, wt.t(), c, b))));
           if (m % 2 || k % 2) continue;
           const Tensor apart = x.reshape({2, m / 2, k});  // the rows of a batch go on, or each has its own right side
-          CHECK((bits(compiled(apart, w, c, b)) == bits(before[f](apart, w, c, b))));
+          CHECK((bits_of(compiled(apart, w, c, b)) == bits_of(before[f](apart, w, c, b))));
           const Tensor ws = stack({w, w * 0.5});
-          CHECK((bits(compiled(apart, ws, c, b)) == bits(before[f](apart, ws, c, b))));
+          CHECK((bits_of(compiled(apart, ws, c, b)) == bits_of(before[f](apart, ws, c, b))));
         }
   }
-  const Tensor x = numbers({64, 32}), w = numbers({32, 48}), c = numbers({32}), b = numbers({48});
+  const Tensor x = spread({64, 32}), w = spread({32, 48}), c = spread({32}), b = spread({48});
   const std::string text = jit::explain([&] { return before[1](x, w, c, b); });
   INFO(text);
   CHECK(text.find("on the rows of the next as they are wanted") != std::string::npos);
 }
 TEST_CASE("plans say what runs on a product's rows", "[plan]") {
   const NoGradGuard none;
-  const Tensor x = numbers({64, 32}), w = numbers({32, 48}), b = numbers({48}), r = numbers({64, 48});
+  const Tensor x = spread({64, 32}), w = spread({32, 48}), b = spread({48}), r = spread({64, 48});
   for (const Form& form : forms) {
     INFO(form.name);
     const std::string text = jit::explain([&] { return form.f(x, w, b, r); });
@@ -126,26 +123,26 @@ int64_t peak_of(const std::function<Tensor()>& f) {
 TEST_CASE("plans: a result takes over the memory of an operand that dies", "[plan]") {
   const NoGradGuard none;
   constexpr int64_t m = 512, n = 512, bytes = m * n * 4, some = bytes / 4;
-  const Tensor x = numbers({m, 64}), w = numbers({64, n}), b = numbers({n});
+  const Tensor x = spread({m, 64}), w = spread({64, n}), b = spread({n});
   auto layer = compile([](const Tensor& x, const Tensor& w, const Tensor& b) { return gelu(matmul(x, w) + b); });
   CHECK(peak_of([&] { return layer(x, w, b); }) < bytes + some);
   auto rows = compile([](const Tensor& x, const Tensor& w) { return softmax(matmul(x, w), -1); });
   CHECK(peak_of([&] { return rows(x, w); }) < bytes + some);
   // Not when somebody else reads it, afterwards or as another shape.
   auto twice = compile([](const Tensor& x, const Tensor& w, const Tensor& b) { const Tensor y = matmul(x, w); return matmul(gelu(y + b), y); });
-  CHECK((bits(twice(x, w, b)) == bits(matmul(gelu(matmul(x, w) + b), matmul(x, w)))));
+  CHECK((bits_of(twice(x, w, b)) == bits_of(matmul(gelu(matmul(x, w) + b), matmul(x, w)))));
   auto turned = compile([](const Tensor& x, const Tensor& w) { const Tensor y = matmul(x, w); return y + y.t() * 2.0; });
-  CHECK((bits(turned(x, w)) == bits(matmul(x, w) + matmul(x, w).t() * 2.0)));
+  CHECK((bits_of(turned(x, w)) == bits_of(matmul(x, w) + matmul(x, w).t() * 2.0)));
   // Nor when the user holds it.
   auto keeps = compile([&](const Tensor& x, const Tensor& w) { const Tensor y = matmul(x, w); return TensorList{y, relu(y)}; });
   const TensorList both = keeps(x, w);
-  CHECK((bits(both[0]) == bits(matmul(x, w))));
-  CHECK((bits(both[1]) == bits(relu(matmul(x, w)))));
+  CHECK((bits_of(both[0]) == bits_of(matmul(x, w))));
+  CHECK((bits_of(both[1]) == bits_of(relu(matmul(x, w)))));
 }
 
 TEST_CASE("gradients of slices are laid beside each other", "[autograd]") {
   const auto grad_of = [](const std::function<Tensor(const Tensor&)>& f, IntArrayRef sizes) {
-    Tensor x = numbers(sizes).requires_grad_(true);
+    Tensor x = spread(sizes).requires_grad_(true);
     f(x).backward();
     return x.grad();
   };
@@ -158,9 +155,9 @@ TEST_CASE("gradients of slices are laid beside each other", "[autograd]") {
       [](const Tensor& x) { Tensor s = x.select(1, 0); for (int64_t i = 1; i < x.size(1); ++i) s = s * 0.5 + x.select(1, i).tanh(); return s.sum(); },
   };
   for (const auto& f : forms) {
-    CHECK(autograd::gradcheck([&](const std::vector<Tensor>& t) { return std::vector<Tensor>{f(t[0])}; }, {numbers({2, 9}, 0.5, kFloat64).requires_grad_(true)}));
-    Tensor x = numbers({2, 9}).requires_grad_(true);
+    CHECK(autograd::gradcheck([&](const std::vector<Tensor>& t) { return std::vector<Tensor>{f(t[0])}; }, {spread({2, 9}, 0.5, kFloat64).requires_grad_(true)}));
+    Tensor x = spread({2, 9}).requires_grad_(true);
     auto step = compile([&](const Tensor& x) { return autograd::grad({f(x)}, {x})[0]; });
-    CHECK((bits(step(x)) == bits(grad_of(f, {2, 9}))));
+    CHECK((bits_of(step(x)) == bits_of(grad_of(f, {2, 9}))));
   }
 }

@@ -30,14 +30,6 @@ size_t times(const std::string& text, const std::string& part) {
 }
 // Sources that are steps of their own.
 size_t stored(const std::string& plan) { return times(plan, "\n  random_") + times(plan, "\n  arange"); }
-std::string bits(const TensorList& list) {
-  std::string s;
-  for (const Tensor& t : list) {
-    s += bits_of(t) + "|";
-    for (int64_t x : t.strides()) s += std::to_string(x) + ",";
-  }
-  return s;
-}
 
 const Tensor& x() {
   static const Tensor t = numbers({N, K});
@@ -151,9 +143,9 @@ TEST_CASE("sources inside kernels: the bits of eager mode, and no memory", "[sou
       auto compiled = compile(c.f);
       manual_seed(12);
       std::vector<std::string> got;
-      for (int turn = 0; turn < 3; ++turn) got.push_back(bits(compiled()));
+      for (int turn = 0; turn < 3; ++turn) got.push_back(bits_and_strides(compiled()));
       manual_seed(12);
-      for (int turn = 0; turn < 3; ++turn) CHECK((got[size_t(turn)] == in_eager([&] { return bits(c.f()); })));
+      for (int turn = 0; turn < 3; ++turn) CHECK((got[size_t(turn)] == in_eager([&] { return bits_and_strides(c.f()); })));
       CHECK((got[0] != got[1]) == (times(plan, "random") > 0));  // every call draws anew
       set_num_threads(before);
     }
@@ -169,13 +161,13 @@ TEST_CASE("sources inside kernels: calls that are followed draw new numbers", "[
         const Automatic automatic(2, where);
         manual_seed(5);
         for (int turn = 0; turn < 8; ++turn) {
-          got.push_back(bits(c.f()));
+          got.push_back(bits_and_strides(c.f()));
           if (turn == 4) jit::wait_for_background();
         }
         CHECK(jit::compile_failures() == automatic.failures_before);
       }
       manual_seed(5);
-      for (int turn = 0; turn < 8; ++turn) CHECK((got[size_t(turn)] == in_eager([&] { return bits(c.f()); })));
+      for (int turn = 0; turn < 8; ++turn) CHECK((got[size_t(turn)] == in_eager([&] { return bits_and_strides(c.f()); })));
     }
 }
 
@@ -204,9 +196,9 @@ void check_memory(const std::function<TensorList(double)>& f, size_t kernels_tha
   const int64_t needed = peak_of([&] { dropping(); }), of_plain = peak_of([&] { plain(); });
   CHECK(needed < of_plain + elements * 3 / 4);  // a mask has a byte an element
   manual_seed(4);
-  const std::string got = bits(dropping()) + bits(dropping());
+  const std::string got = bits_and_strides(dropping()) + bits_and_strides(dropping());
   manual_seed(4);
-  CHECK((got == in_eager([&] { return bits(with()) + bits(with()); })));
+  CHECK((got == in_eager([&] { return bits_and_strides(with()) + bits_and_strides(with()); })));
 }
 }  // namespace
 

@@ -1,12 +1,9 @@
 // See the header. Start at settle.
 #include "tracer/gradient_slices.h"
 #include <algorithm>
-#include "tracer/trace.h"
+#include "tracer/user_call.h"
 
 namespace frit::tracer {
-
-SiteScope::SiteScope(const CallSite* site) : before_(std::exchange(recorder().site, site)) {}
-SiteScope::~SiteScope() { recorder().site = before_; }
 
 void GradientSum::add(const Var& g) { sum_ = sum_.defined() ? tracer::add(sum_, g) : g; }
 

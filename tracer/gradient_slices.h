@@ -27,15 +27,4 @@ class GradientSum {
   std::vector<SliceGradient> slices_;  // in order of arrival
 };
 
-// Puts a line in place of the recorder's own as long as it lives.
-class SiteScope {
- public:
-  explicit SiteScope(const CallSite* site);
-  ~SiteScope();
-  SiteScope(const SiteScope&) = delete;
-
- private:
-  const CallSite* before_;
-};
-
 }  // namespace frit::tracer

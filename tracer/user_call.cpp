@@ -29,6 +29,9 @@ std::string UserCall::shapes() const {
   return s;
 }
 
+SiteScope::SiteScope(const CallSite* site) : before_(std::exchange(recorder().site, site)) {}
+SiteScope::~SiteScope() { recorder().site = before_; }
+
 std::string shown_name(const Call& call) {
   if (call.op == Op::assign) return "copy_";
   return std::string(op_name(call.op)) + (call.mode & in_place ? "_" : "");

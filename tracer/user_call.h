@@ -24,6 +24,17 @@ class UserCall {
   bool outermost_;
 };
 
+// Puts a line in place of the recorder's own as long as it lives.
+class SiteScope {
+ public:
+  explicit SiteScope(const CallSite* site);
+  ~SiteScope();
+  SiteScope(const SiteScope&) = delete;
+
+ private:
+  const CallSite* before_;
+};
+
 // What the user called a node: "index_select", "add_".
 std::string shown_name(const Node& n);
 std::string shown_name(const Call& call);

@@ -18,17 +18,6 @@ namespace frit::jit {
 using namespace tracer;
 
 namespace {
-uint64_t swapping(int rank) {
-  uint64_t attr = 0;
-  for (int i = 0; i < rank; ++i) attr |= uint64_t(i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i) << (4 * i);
-  return attr;
-}
-uint32_t turned_view(Graph& g, uint32_t n, uint32_t after) {
-  const Result r = g.node(n).result;
-  Call call{.op = Op::permute, .attr = swapping(r.rank)};
-  call.in[0] = n;
-  return g.append(call, r.dtype, r.compute, n, n, after, swapped_axes);
-}
 // The row's: true where a key is allowed.
 uint32_t mask_for_row(Graph& g, const AttentionMatch& m, uint32_t& after) {
   if (!m.forbids) return m.mask;
@@ -61,7 +50,7 @@ void replace_gradients(Graph& g, const AttentionMatch& m, uint32_t key, const st
   const uint32_t of_key = beside(0, key);
   const std::vector<uint32_t> readers = g.readers(m.of_turned);
   for (uint32_t r : readers)  // turned again
-    if (m.turns(g, r) && !g.shown(r) && g.replaceable(r)) {
+    if (swaps_last_two(g.node(r)) && !g.shown(r) && g.replaceable(r)) {
       const std::vector<uint32_t> copies = g.readers(r);
       g.replace(r, of_key), g.needed[r] = false;
       // Copied to be in order: it is.
@@ -71,14 +60,14 @@ void replace_gradients(Graph& g, const AttentionMatch& m, uint32_t key, const st
   g.drop_unneeded();
   if (!g.needed[m.of_turned]) return;
   Call copy{.op = Op::copy, .kind = uint8_t(d), .attr = 1};
-  copy.in[0] = turned_view(g, of_key, after);
+  copy.in[0] = g.append_turned(of_key, of_key, after);
   g.replace(m.of_turned, g.append(copy, d, compute_dtype(d), m.of_turned, like, copy.in[0]));
 }
 void rewrite(Graph& g, const AttentionMatch& m) {
   const Dtype d = g.node(m.query).result.dtype;
   const uint64_t attr = (m.causal ? uint64_t(causal_attention) : 0) | (m.keep != no_node ? uint64_t(attention_dropout) : 0);
   uint32_t after = m.product;
-  const uint32_t key = m.turns(g, m.turned) ? g.node(m.turned).call.in[0] : (after = turned_view(g, m.turned, after));
+  const uint32_t key = swaps_last_two(g.node(m.turned)) ? g.node(m.turned).call.in[0] : (after = g.append_turned(m.turned, m.turned, after));
   const uint32_t mask = mask_for_row(g, m, after);
   const std::vector<Rewrite::Argument> arguments = arguments_of(g, m);
   std::vector<uint32_t> in{m.query, key, m.value};

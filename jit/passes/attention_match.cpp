@@ -9,15 +9,6 @@ namespace frit::jit {
 
 using namespace tracer;
 
-bool AttentionMatch::turns(const Graph& g, uint32_t n) {
-  const Node& node = g.node(n);
-  const int rank = node.result.rank;
-  if (node.call.op != Op::permute || rank < 2) return false;
-  for (int i = 0; i < rank; ++i)
-    if (int(node.call.attr >> (4 * i) & 15) != (i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i)) return false;
-  return true;
-}
-
 namespace {
 using Known = Rewrite::Known;
 using Is = Known::Is;
@@ -199,7 +190,7 @@ bool Matcher::choose_mask(const ScoreStep& s) {
 // ---- backward -----------------------------------------------------------------------------------------------------------
 bool Matcher::backward() {
   for (uint32_t r : g_.readers(left_)) {
-    if (!AttentionMatch::turns(g_, r)) continue;
+    if (!swaps_last_two(node(r))) continue;
     m.of_value = reader(r, [&](uint32_t n) { return is(n, Op::matmul) && in(n, 0) == r; });
     if (m.of_value == no_node || !takes_gradient(in(m.of_value, 1))) return false;
     passed(r);
@@ -245,7 +236,7 @@ bool Matcher::probability_gradient(uint32_t dp) {
   }
   if (!is(dp, Op::matmul)) return false;
   const uint32_t turned = in(dp, 1);
-  return AttentionMatch::turns(g_, turned) && in(turned, 0) == m.value && takes_gradient(in(dp, 0)) && passed(dp);
+  return swaps_last_two(node(turned)) && in(turned, 0) == m.value && takes_gradient(in(dp, 0)) && passed(dp);
 }
 // From the gradient of the softmax's operand to that of the first product, and what comes of it.
 bool Matcher::score_gradient(uint32_t ds) {
@@ -267,8 +258,8 @@ bool Matcher::score_gradient(uint32_t ds) {
     if (ds == no_node) return false;
     passed(ds);
   }
-  m.of_query = reader(ds, [&](uint32_t n) { return is(n, Op::matmul) && in(n, 0) == ds && AttentionMatch::turns(g_, in(n, 1)) && in(in(n, 1), 0) == m.turned; });
-  m.of_turned = reader(ds, [&](uint32_t n) { return is(n, Op::matmul) && in(n, 1) == ds && AttentionMatch::turns(g_, in(n, 0)) && in(in(n, 0), 0) == m.query; });
+  m.of_query = reader(ds, [&](uint32_t n) { return is(n, Op::matmul) && in(n, 0) == ds && swaps_last_two(node(in(n, 1))) && in(in(n, 1), 0) == m.turned; });
+  m.of_turned = reader(ds, [&](uint32_t n) { return is(n, Op::matmul) && in(n, 1) == ds && swaps_last_two(node(in(n, 0))) && in(in(n, 0), 0) == m.query; });
   return m.of_query != no_node || m.of_turned != no_node;
 }
 

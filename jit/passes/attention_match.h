@@ -17,7 +17,6 @@ struct AttentionMatch {
   uint32_t of_query = tracer::no_node, of_turned = tracer::no_node, of_value = tracer::no_node;
 
   uint32_t first_gradient() const { return of_query != tracer::no_node ? of_query : of_turned != tracer::no_node ? of_turned : of_value; }
-  static bool turns(const Graph& g, uint32_t n);  // a view with the last two axes swapped
 };
 // product: of probabilities and values. The graph's nodes are numbered.
 std::optional<AttentionMatch> match_attention(Graph& g, uint32_t product);

@@ -231,6 +231,23 @@ uint32_t Graph::append(Call call, const std::vector<uint32_t>& operands, Dtype d
   rewrite.lists.insert(rewrite.lists.end(), operands.begin(), operands.end());
   return append(call, dtype, compute_dtype(dtype), shape, like, after, all_axes, arguments);
 }
+namespace {
+int swapped(int axis, int rank) { return axis == rank - 1 ? rank - 2 : axis == rank - 2 ? rank - 1 : axis; }
+}  // namespace
+bool swaps_last_two(const Node& n) {
+  const int rank = n.result.rank;
+  if (n.call.op != Op::permute || rank < 2) return false;
+  for (int i = 0; i < rank; ++i)
+    if (int(n.call.attr >> (4 * i) & 15) != swapped(i, rank)) return false;
+  return true;
+}
+uint32_t Graph::append_turned(uint32_t n, uint32_t like, uint32_t after) {
+  const Result r = node(n).result;
+  Call call{.op = Op::permute};
+  for (int i = 0; i < r.rank; ++i) call.attr |= uint64_t(swapped(i, r.rank)) << (4 * i);
+  call.in[0] = n;
+  return append(call, r.dtype, r.compute, n, like, after, swapped_axes);
+}
 void Graph::want_gradient(uint32_t appended) {
   trace_->nodes[appended].result.flags |= wants_grad;
   rewrite.appended[appended - rewrite.nodes].node.result.flags |= wants_grad;

@@ -120,6 +120,7 @@ class Graph {
   uint32_t append(tracer::Call call, const std::vector<uint32_t>& operands, Dtype dtype, uint32_t shape, uint32_t like, uint32_t after, const std::vector<Rewrite::Argument>& arguments);
   void want_gradient(uint32_t appended);  // it makes what its gradient reads
   bool assumes() const { return assumes_; }
+  uint32_t append_turned(uint32_t n, uint32_t like, uint32_t after);  // a view of n with the last two axes swapped
   uint32_t append_before(tracer::Call call, Dtype dtype, Dtype compute, uint32_t shape, uint32_t like, uint32_t before);
   void redirect(uint32_t reader, uint32_t from, uint32_t to);  // one reader's operand
   void replace(uint32_t n, uint32_t by);  // everybody reads `by` instead; n must be replaceable
@@ -142,6 +143,8 @@ class Graph {
   std::vector<uint32_t> position_;              // by node; when they were asked for
   std::vector<bool> read_before_;               // by node: it had readers in the beginning
 };
+
+bool swaps_last_two(const tracer::Node& n);  // a view, of that kind
 
 struct Pass {
   const char* name;

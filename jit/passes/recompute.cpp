@@ -22,16 +22,15 @@ constexpr int64_t smallest = 1 << 12;   // elements of what is worth it
 constexpr double writing = 2;           // in terms of reading: lines are fetched before they are written, and memory is held until they are read
 constexpr int sweeps = 3;               // what one kernel no longer reads is dearer for the others
 
-// Of an op and element, in bytes moved in the same time: at about ten bytes a nanosecond and core.
-double cost_of(Op op) {
-  switch (op) {
-    case Op::add: case Op::sub: case Op::mul: case Op::neg: case Op::abs: case Op::relu: case Op::square: case Op::where: case Op::copy:
-    case Op::eq: case Op::ne: case Op::lt: case Op::le: case Op::gt: case Op::ge: case Op::minimum: case Op::maximum: return 0.25;
-    case Op::div: case Op::sqrt: case Op::rsqrt: case Op::reciprocal: return 1;
-    case Op::exp: case Op::sigmoid: case Op::tanh: case Op::log: return 3;
-    case Op::pow: case Op::lgamma: case Op::digamma: return 1e6;
-    default: return 8;
+// Of an element of a pointwise op, in bytes moved in the same time, at about ten bytes a nanosecond and core: by what its expression does.
+double cost_of(const Node& n) {
+  double cost = 0;
+  for (const scalar::Node& e : pointwise_function(n.call.op, n.result.compute).nodes) {
+    const bool given = e.prim == scalar::Prim::input || e.prim == scalar::Prim::param || e.prim == scalar::Prim::constant;
+    const bool slow = e.prim == scalar::Prim::div || e.prim == scalar::Prim::sqrt || e.prim == scalar::Prim::table;
+    cost += given ? 0 : slow ? 1 : 0.15;
   }
+  return cost;
 }
 
 // Minimum cut by augmenting paths, shortest first (Edmonds and Karp): the networks have tens of vertices.
@@ -133,7 +132,12 @@ class Recomputing {
     return view_base(t_, n) == n && fused(group_[n]) && !g_.written(n) && (is_pointwise(n) || row(t_.nodes[n].call.op).kind == RowKind::reduce);
   }
   bool repeats(uint32_t n, uint32_t until) const {
-    return is_pointwise(n) && fused(group_[n]) && t_.nodes[n].call.op != Op::pow && g_.repeatable(n, until);
+    return is_pointwise(n) && fused(group_[n]) && g_.repeatable(n, until);
+  }
+  double cost(const Node& n) {
+    const auto [at, is_new] = costs_.try_emplace({n.call.op, n.result.compute}, 0.0);
+    if (is_new) at->second = cost_of(n);
+    return at->second;
   }
   size_t groups_reading(uint32_t n) const {
     size_t count = 0;
@@ -167,7 +171,7 @@ class Recomputing {
       const bool readable = is_free(n) || known || ((is_stored(n) || storable(n)) && g_.unwritten(n, n, until));
       network.edge(p.in, p.out, readable ? price(n, b) : Network::infinite);
       const bool again = t_.numel(n) >= smallest && repeats(n, until) && place.size() < most_values;
-      network.edge(source, p.in, again ? cost_of(t_.nodes[n].call.op) * double(t_.numel(n)) : Network::infinite);
+      network.edge(source, p.in, again ? cost(t_.nodes[n]) * double(t_.numel(n)) : Network::infinite);
       if (again)
         for (int k = 0; k < t_.input_count(n); ++k)
           if (const uint32_t in = t_.input(n, k); !g_.is_number(in)) {
@@ -244,6 +248,7 @@ class Recomputing {
   std::vector<bool> outputs_;                   // by node: stored
   std::vector<std::vector<uint32_t>> inputs_;   // by group
   std::map<uint32_t, std::map<uint32_t, uint32_t>> made_;     // by group: copies
+  std::map<std::pair<Op, Dtype>, double> costs_;
   std::map<uint32_t, std::vector<uint32_t>> members_;         // by group that has copies: its nodes with them
 };
 }  // namespace

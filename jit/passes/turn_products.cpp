@@ -7,21 +7,6 @@ namespace frit::jit {
 
 using namespace tracer;
 
-namespace {
-bool swaps_last_two(const Node& n) {
-  const int rank = n.result.rank;
-  if (n.call.op != Op::permute || rank < 2) return false;
-  for (int i = 0; i < rank; ++i)
-    if (int(n.call.attr >> (4 * i) & 15) != (i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i)) return false;
-  return true;
-}
-uint64_t swapping(int rank) {
-  uint64_t attr = 0;
-  for (int i = 0; i < rank; ++i) attr |= uint64_t(i == rank - 1 ? rank - 2 : i == rank - 2 ? rank - 1 : i) << (4 * i);
-  return attr;
-}
-}  // namespace
-
 void turn_products(Graph& g) {
   const Trace& t = g.trace();
   const uint32_t count = g.count();
@@ -36,8 +21,8 @@ void turn_products(Graph& g) {
     while (g.readers(last).size() == 1 && t.nodes[g.readers(last)[0]].call.op == Op::permute) last = g.readers(last)[0];
     if (g.readers(last).size() != 1) continue;
     const auto lays_out = [&](uint32_t r) {
-      const Op op = t.nodes[r].call.op;
-      return op == Op::cat || op == Op::matmul || (op == Op::copy && t.nodes[r].call.attr);
+      const RowKind kind = row(t.nodes[r].call.op).kind;
+      return kind == RowKind::cat || kind == RowKind::product || (kind == RowKind::copy && t.nodes[r].call.attr);
     };
     const uint32_t reader = g.readers(last)[0];
     uint32_t by = view;
@@ -50,13 +35,7 @@ void turn_products(Graph& g) {
     const uint32_t a = made.call.in[0], b = made.call.in[1];
     const int a_rank = t.nodes[a].result.rank, b_rank = t.nodes[b].result.rank;
     if (a_rank < 2 || b_rank < 2) continue;
-    const auto turned = [&](uint32_t operand, int rank, uint32_t after) {
-      Call call{.op = Op::permute, .attr = swapping(rank)};
-      call.in[0] = operand;
-      const Dtype d = t.nodes[operand].result.dtype;
-      return g.append(call, d, t.nodes[operand].result.compute, operand, product, after, swapped_axes);
-    };
-    const uint32_t left = turned(b, b_rank, product), right = turned(a, a_rank, left);
+    const uint32_t left = g.append_turned(b, product, product), right = g.append_turned(a, product, left);
     Call call = made.call;
     call.in[0] = left, call.in[1] = right;
     g.replace(by, g.append(call, made.result.dtype, made.result.compute, by, product, right));

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "jit/x86/levels.h"
+#include "runtime/buffer.h"
 #include "runtime/code_memory.h"
 #include "runtime/cpu.h"
 
@@ -274,12 +275,21 @@ CpuKernel emit(const kernels::Program& program, const CpuSchedule& schedule, asm
 
 }  // namespace
 
-char* CpuKernel::scratch(const kernels::Slot* args) const {
-  constexpr size_t line = 64;
-  static thread_local std::vector<char> kept;  // what a thread's longest row needed
-  const size_t bytes = (size_t(args[scratch_slot]) + line) * scratch_bytes + line;
-  if (kept.size() < bytes) kept = std::vector<char>(), kept.resize(bytes);
-  return kept.data() + (line - reinterpret_cast<uintptr_t>(kept.data()) % line);
+// Of short rows the thread keeps it; what long ones need is tensors' memory, which is counted and given back.
+void CpuKernel::run_with_scratch(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin, int64_t lane_end) const {
+  constexpr size_t line = 64, most_kept = size_t(256) << 10;
+  const size_t bytes = (size_t(args[scratch_slot]) + line) * scratch_bytes;
+  if (bytes > most_kept) {
+    struct Memory {
+      size_t bytes;
+      void* data = allocate(bytes);
+      ~Memory() { deallocate(data, bytes); }
+    } const memory{bytes};
+    return entry(args, begin, end, lane_begin, lane_end, static_cast<char*>(memory.data));
+  }
+  static thread_local std::vector<char> kept;
+  if (kept.size() < bytes + line) kept = std::vector<char>(bytes + line);
+  entry(args, begin, end, lane_begin, lane_end, kept.data() + (line - reinterpret_cast<uintptr_t>(kept.data()) % line));
 }
 
 CpuKernel compile_x86(const kernels::Program& program, const CpuSchedule& schedule) {

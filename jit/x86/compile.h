@@ -23,11 +23,11 @@ struct CpuKernel {
   std::shared_ptr<void> code;  // owns the executable memory
 
   void run(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin = 0, int64_t lane_end = INT64_MAX) const {
-    entry(args, begin, end, lane_begin, lane_end, scratch_bytes ? scratch(args) : nullptr);
+    scratch_bytes ? run_with_scratch(args, begin, end, lane_begin, lane_end) : entry(args, begin, end, lane_begin, lane_end, nullptr);
   }
 
  private:
-  char* scratch(const kernels::Slot* args) const;  // the thread's own; throws std::bad_alloc
+  void run_with_scratch(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin, int64_t lane_end) const;
 };
 
 // The choices that change the code but never its result.

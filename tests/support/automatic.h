@@ -64,6 +64,15 @@ inline std::string bits_of(const Tensor& t) {
   for (int64_t e : t.sizes()) s += "," + std::to_string(e);
   return s;
 }
+// Of each, and its strides.
+inline std::string bits_and_strides(const std::vector<Tensor>& list) {
+  std::string s;
+  for (const Tensor& t : list) {
+    s += bits_of(t) + "|";
+    for (int64_t x : t.strides()) s += std::to_string(x) + ",";
+  }
+  return s;
+}
 template <class F> bool same_bits(const Tensor& got, F wanted) {
   const std::string bits = bits_of(got);
   return bits == in_eager([&] { return bits_of(wanted()); });

@@ -12,14 +12,6 @@ Tensor real(IntArrayRef sizes, double first) {
   synchronize();
   return t;
 }
-std::string bits(const TensorList& list) {
-  std::string s;
-  for (const Tensor& t : list) {
-    s += bits_of(t) + "|";
-    for (int64_t x : t.strides()) s += std::to_string(x) + ",";
-  }
-  return s;
-}
 class Checks {
  public:
   // f(turn) makes its own inputs; turns 0 to 4 are alike, 5 is the other one, 6 is like the first.
@@ -40,7 +32,7 @@ class Checks {
       synchronize();
       const TensorList results = f(turn);
       synchronize();
-      return bits(results);
+      return bits_and_strides(results);
     } catch (const std::exception& e) {
       const std::string text = e.what();
       return text.substr(0, text.find(" at "));  // without the line
