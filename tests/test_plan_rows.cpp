@@ -133,6 +133,8 @@ TEST_CASE("plans: a result takes over the memory of an operand that dies", "[pla
   CHECK((bits_of(twice(x, w, b)) == bits_of(matmul(gelu(matmul(x, w) + b), matmul(x, w)))));
   auto turned = compile([](const Tensor& x, const Tensor& w) { const Tensor y = matmul(x, w); return y + y.t() * 2.0; });
   CHECK((bits_of(turned(x, w)) == bits_of(matmul(x, w) + matmul(x, w).t() * 2.0)));
+  auto first = compile([](const Tensor& x, const Tensor& w) { const Tensor y = matmul(x, w); return y * 2.0 + y.t(); });
+  CHECK((bits_of(first(x, w)) == bits_of(matmul(x, w) * 2.0 + matmul(x, w).t())));
   // Nor when the user holds it.
   auto keeps = compile([&](const Tensor& x, const Tensor& w) { const Tensor y = matmul(x, w); return TensorList{y, relu(y)}; });
   const TensorList both = keeps(x, w);
