@@ -15,6 +15,7 @@ std::vector<float> dividends(std::mt19937& random) {
   while (x.size() < 1000) x.push_back(std::bit_cast<float>(uint32_t(random())));  // every exponent
   while (x.size() < 4000) x.push_back(std::ldexp(1.0f + float(random() & 0x7fffff) * 0x1p-23f, int(random() % 40) - 20) * (random() & 1 ? 1.0f : -1.0f));
   while (x.size() < 4099) x.push_back(std::ldexp(float((1 << 24) - 1 - int(random() % 8)), int(random() % 9) - 28));  // full significands: the hard cases
+  while (x.size() < 4227) x.push_back(x.size() % 3 == 0 ? -0.0f : x.size() % 3 == 1 ? 0.0f : -1.5f);  // zeros among ordinary numbers keep their signs
   return x;
 }
 std::vector<float> divisors(std::mt19937& random) {
