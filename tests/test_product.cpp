@@ -260,7 +260,7 @@ TEST_CASE("every schedule of the matrix driver", "[product]") {
   const Layout rows = Layout::RowMajor, columns = Layout::ColumnMajor, padded = Layout::PaddedRows;
   const int64_t shapes[][3] = {{2, 100, 300},  {3, 65, 513},   {8, 97, 600},   {12, 130, 257}, {32, 64, 100},  {40, 1030, 1030},
                                {97, 300, 257}, {145, 50, 513}, {600, 25, 100}, {515, 72, 64},  {103, 257, 300}, {50, 24, 1025}, {60, 200, 257}, {49, 65, 270}, {14, 40, 300},
-                               {4, 100, 513},  {29, 33, 520}};
+                               {4, 100, 513},  {29, 33, 520}, {150, 150, 270}, {130, 113, 100}, {200, 160, 300}, {300, 450, 300}, {130, 770, 300}};
   uint64_t seed = 1;
   for (const auto& s : shapes)
     for (Dtype dtype : floats) {
@@ -302,6 +302,19 @@ TEST_CASE("products with a vector", "[product]") {
         check({.dtype = dtype, .m = extent, .n = 1, .k = k, .a = l, .b = x, .at_end = seed % 3 != 0}, seed);
         check({.dtype = dtype, .m = 1, .n = extent, .k = k, .a = x, .b = l, .c = Layout(seed % distinct_layouts), .at_end = seed % 3 != 0}, seed);
         check({.dtype = dtype, .m = 1, .n = extent, .k = k, .special = seed % 4 ? 0 : 0.001}, seed);
+        seed++;
+      }
+}
+
+// Columns in registers and in blocks of lanes, with every number of registers, the last of them full or not.
+TEST_CASE("a vector times a matrix of many widths", "[product]") {
+  const Threads one(1);
+  uint64_t seed = 1;
+  for (Dtype dtype : floats)
+    for (int64_t k : {3, 8, 77, 300, 1030})
+      for (int64_t n : {1, 7, 16, 17, 32, 40, 63, 65, 81, 96, 97, 113, 129, 144, 160, 161, 177, 192, 193, 250, 400, 1100, 4100, 4200}) {
+        if (n * k > 400000) continue;
+        check({.dtype = dtype, .m = 1, .n = n, .k = k, .b = seed % 2 ? Layout::RowMajor : Layout::PaddedRows, .at_end = seed % 3 == 0, .special = seed % 5 ? 0 : 0.01}, seed);
         seed++;
       }
 }

@@ -192,8 +192,9 @@ void product_x86(const Product& p, const void* a, const void* b, void* c, Epilog
   const auto all_begins = [&] {
     if (Prologue* const all = std::exchange(before, nullptr)) all->begin(0, p.batch * p.m);
   };
+  const bool small = work < serial_work || (!then && !before && work < 10 * serial_work && num_threads() == 1);
   if (work < serial_work) all_begins();
-  if (work < serial_work && products::multiply_known(p, a, b, c)) return finished();
+  if (small && products::multiply_known(p, a, b, c)) return finished();
   static const bool generates_code = cpu_info().generates_code();
   if (!generates_code) return all_begins(), product_reference(p, a, b, c), finished();
   if (rows_continue(p)) {
@@ -209,7 +210,7 @@ void product_x86(const Product& p, const void* a, const void* b, void* c, Epilog
   if (transposed || multiply != products::multiply_matrices) all_begins();
   const Batch batch{p, whole_view(p, transposed, then, before), transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
   run(batch, p.batch, multiply);
-  if (work < serial_work && multiply == products::multiply_matrices) products::remember(p, batch[0], transposed);
+  if (small && multiply == products::multiply_matrices) products::remember(p, batch[0], transposed);
 }
 
 }  // namespace frit::jit

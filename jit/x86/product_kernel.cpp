@@ -1,6 +1,6 @@
 // Micro-kernels of the matrix product, written with AsmJit's Assembler. Start at TileEmitter::emit. A kernel holds a tile of
 // C in registers, runs down one K panel (one fma chain per element, ascending k, from +0), then stores or adds to C; it
-// walks `tiles` row tiles in one call. Kernels are found in a flat table of atomic pointers and live for ever. With AVX-512 the
+// walks `tiles` row tiles in one call, and `strips` of each where B is read in place. Kernels are found in a flat table of atomic pointers and live for ever. With AVX-512 the
 // same code has registers twice as wide and twice as many, and opmasks; each element's chain is the same.
 //
 // Registers: rdi arguments · r13 A of this tile · rax, rbp, r11 A of rows 0, 5 and 10 (Rows) · r8, rsi A's row and column
@@ -57,6 +57,7 @@ class TileEmitter {
   void move_part(const Reg& d, const Mem& m, const Gp& mask);
   Mem every_lane(const Mem& m) const { return q.wide ? m._1to8() : m._1to16(); }
   Mem argument(size_t offset) const { return ptr(rdi, int32_t(offset)); }
+  bool walks_strips() const { return q.right == RightMode::Rows; }
   bool partial(int column) const { return q.masked && column == q.vectors - 1; }
   void load_arguments();
   void start_tile();
@@ -108,7 +109,7 @@ void TileEmitter::start_tile() {
       a.add(r11, rsi);
     }
   }
-  a.mov(r15, argument(offsetof(TileArgs, b)));
+  a.mov(r15, walks_strips() ? ptr(rsp, 8) : argument(offsetof(TileArgs, b)));
   if (q.right == RightMode::PackOnUse) a.mov(r9, argument(offsetof(TileArgs, packed)));
   if (!q.accumulate) return;
   a.mov(rdx, rcx);
@@ -250,14 +251,37 @@ void TileEmitter::emit() {
   const Gp saved[] = {rbx, rbp, r12, r13, r14, r15};
   for (const Gp& r : saved) a.push(r);
   load_arguments();
-  const Label tile = a.newLabel();
+  const Label tile = a.newLabel(), strip = a.newLabel(), next = a.newLabel();
+  if (walks_strips()) a.sub(rsp, 24);  // strips left · B of this strip · C of this strip
   a.bind(tile);
+  if (walks_strips()) {
+    a.mov(rdx, argument(offsetof(TileArgs, strips)));
+    a.mov(ptr(rsp), rdx);
+    a.mov(rdx, argument(offsetof(TileArgs, b)));
+    a.mov(ptr(rsp, 8), rdx);
+    a.bind(strip);
+    a.mov(ptr(rsp, 16), rcx);
+  }
   start_tile();
   panel();
   finish_tile();
+  if (walks_strips()) {
+    a.dec(qword_ptr(rsp));
+    a.jz(next);
+    a.add(qword_ptr(rsp, 8), row_bytes);
+    a.mov(rcx, ptr(rsp, 16));
+    a.add(rcx, row_bytes);
+    a.jmp(strip);
+    a.bind(next);
+    a.mov(rdx, argument(offsetof(TileArgs, strips)));
+    a.dec(rdx);
+    a.imul(rdx, rdx, row_bytes);
+    a.sub(rcx, rdx);
+  }
   a.add(r13, argument(offsetof(TileArgs, a_step)));
   a.dec(r14);
   a.jnz(tile);
+  if (walks_strips()) a.add(rsp, 24);
   a.vzeroupper();
   for (int i = 5; i >= 0; i--) a.pop(saved[i]);
   a.ret();

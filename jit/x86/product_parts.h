@@ -22,6 +22,7 @@ struct TileArgs {  // strides in bytes
   const char* next;  // rows to prefetch while a packed strip is used
   int64_t k, a_row, a_col, b_row, c_row;
   int64_t tiles, a_step;  // row tiles done in one call, one below the other in C
+  int64_t strips = 1;     // of each row tile, one beside the other, where B is read in place
   const int32_t* mask;    // of the last vector, see tail_mask and mask_bits
 };
 using TileKernel = void (*)(const TileArgs*);
@@ -158,13 +159,14 @@ struct Schedule {
   RightMode right = RightMode::PackOnUse;
   bool prefetch = false;
   bool all_panels = false;  // a block of C is finished before the next; otherwise a panel is
+  bool along_rows = false;  // B is read in place and lies in L2: a row tile is finished before the next; otherwise a strip is
   int64_t block_rows = 96, block_columns = 768;  // columns: whole strips of every tile
 };
 Schedule choose_schedule(const View& v);  // of a product with k >= 1; a pure function of the view, the caches and the instruction set
 
 // The kernel calls of a product for which nothing is packed; the operands as distances from their beginnings.
 struct TileCalls {
-  static constexpr int most = 6;
+  static constexpr int most = 12;
   struct Call {
     TileKernel kernel;
     TileArgs args;

@@ -64,7 +64,7 @@ Schedule choose_narrow_schedule(const View& v) {
 }
 
 // ---- AVX-512: 32 registers of 16 floats --------------------------------------------------------------------------------------
-constexpr int64_t few_rows = 48;  // B is read too rarely to be packed
+constexpr int64_t few_rows = 48, some_rows = 128;  // of A
 
 void choose_wide_tile(const View& v, int64_t lanes, Schedule& s) {
   const auto tile = [&](int rows, int vectors) { s.rows = rows, s.vectors = vectors; };
@@ -76,14 +76,39 @@ void choose_wide_tile(const View& v, int64_t lanes, Schedule& s) {
     tile(2, 6);
   else if (v.m <= 4)
     tile(4, 6);
-  else if (v.m <= 6)
+  else if (v.m <= 6 || (v.m > few_rows && v.n % (4 * lanes) == 0 && (v.m <= some_rows || v.n == 4 * lanes)))
     tile(6, 4);
   else if (v.m == 13 || v.m == 14)
     tile(14, 2);
-  else if (v.m <= few_rows)
-    tile(8, 3);
   else
-    tile(6, 4);
+    tile(8, 3);
+}
+
+// B stays where it is when its rows are contiguous and it lies in L1 or L2 by itself, or when it is read too rarely for packing to pay.
+void place_wide_right(const View& v, int64_t l1, int64_t l2, Schedule& s) {
+  const int size = v.compute_size();
+  const int64_t lanes = s.register_bytes / size;
+  const bool rows = !is_half(v.storage) && v.b_col == 1, rows_are_lines = (v.b_row * size) % 64 == 0;
+  const double bytes = double(size) * double(v.k) * double(v.n);
+  const bool near = bytes <= double(l2 / 3);
+  if (!rows)
+    s.right = RightMode::Packed;
+  else if (v.m <= 8 || (v.m <= some_rows && bytes <= double(l2)))
+    s.right = RightMode::Rows;
+  else if (bytes <= double(l1) || (v.n <= 4 * lanes && bytes <= double(l2 / 8)))
+    s.right = v.m <= 512 && rows_are_lines ? RightMode::Rows : RightMode::PackOnUse;
+  else
+    s.right = near && s.left != LeftMode::Packed ? RightMode::Rows : RightMode::PackOnUse;
+  s.along_rows = near && s.right == RightMode::Rows;
+  s.prefetch = s.right == RightMode::Rows ? bytes > double(l2 / 2) : s.right == RightMode::PackOnUse && bytes > double(l2 / 8);
+}
+
+// Rows of A that stay in L1 or L2 while B's strips pass.
+int64_t wide_block_rows(const View& v, int64_t l2, const Schedule& s) {
+  if (s.left == LeftMode::Packed) return 192 * 4 / v.compute_size();
+  if (s.right == RightMode::Rows) return some_rows;
+  const int64_t panel = std::min(v.k, panel_depth) * std::min(v.n, s.block_columns) * v.compute_size();
+  return panel <= l2 / 4 ? 48 : 24;
 }
 
 Schedule choose_wide_schedule(const View& v) {
@@ -93,28 +118,12 @@ Schedule choose_wide_schedule(const View& v) {
   const int size = v.compute_size();
   const int64_t lanes = s.register_bytes / size;
   const bool widen = is_half(v.storage);
-  const bool left_rows = !widen && v.a_col == 1, right_rows = !widen && v.b_col == 1;
-  const double left_bytes = double(size) * double(v.k) * double(v.m), right_bytes = double(size) * double(v.k) * double(v.n);
-  const int scale = size / 4;  // blocks are sized in bytes
-  const bool columns_in_place = !widen && v.a_row == 1 && (left_bytes <= double(l2 / 4) || v.n <= 4 * lanes || v.m <= few_rows);
-  s.left = left_rows ? LeftMode::Rows : columns_in_place ? LeftMode::Columns : LeftMode::Packed;
+  const bool columns_in_place = !widen && v.a_row == 1 && (v.n <= 8 * lanes || v.m <= some_rows);
+  s.left = !widen && v.a_col == 1 ? LeftMode::Rows : columns_in_place ? LeftMode::Columns : LeftMode::Packed;
   choose_wide_tile(v, lanes, s);
-  const int64_t most_columns = l2 >= int64_t(3) << 19 ? 768 : 384;  // a panel of them fills half of L2
-  s.block_columns = most_columns / scale;
-  s.block_rows = s.left == LeftMode::Packed ? 192 / scale : v.m <= few_rows ? few_rows : 24;  // few rows: B's strips are read from memory once
-  if (!right_rows) {
-    s.right = RightMode::Packed;
-  } else if (v.m <= few_rows && (v.m <= 8 || right_bytes <= double(l2))) {
-    s.right = RightMode::Rows;
-    s.prefetch = right_bytes > double(l1);
-  } else if (right_bytes <= double(l1)) {
-    s.right = v.m <= 512 && (v.b_row * size) % 64 == 0 ? RightMode::Rows : RightMode::PackOnUse;
-    s.block_rows = 96;
-  } else {
-    s.right = RightMode::PackOnUse;
-    s.prefetch = true;
-    if (s.vectors == 4) s.rows = 8, s.vectors = 3;
-  }
+  s.block_columns = (l2 >= int64_t(3) << 19 ? 768 : 384) * 4 / size;  // a panel of them fills half of L2
+  place_wide_right(v, l1, l2, s);
+  s.block_rows = wide_block_rows(v, l2, s);
   return s;
 }
 

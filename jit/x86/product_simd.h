@@ -116,4 +116,16 @@ FRIT_INLINE_AVX2 void load_square(Register<Wide<S>> (&r)[lanes<Wide<S>>], const 
   transpose(r);
 }
 
+// AVX-512, in product_vector_wide.cpp. visit_wide: `rows` rows, `step` apart, of one lane are added to its sums (or are the first of them) over
+// `width` columns. columns_wide: up to most_wide_columns down one chunk; `out` has whole registers.
+constexpr int64_t most_rows_at_once = 12;
+template <class T>
+constexpr int64_t most_wide_columns = 12 * 64 / int64_t(sizeof(T));
+template <class S>
+void visit_wide(int64_t rows, Wide<S>* lane, const S* b, int64_t step, const Wide<S>* x, int64_t width, bool first);
+template <class S>
+void columns_wide(const S* b, int64_t step_k, const Wide<S>* x, int64_t depth, int64_t columns, Wide<S>* out);
+template <class T>
+FRIT_AVX512 void combine_wide(const T* lane, int64_t pitch, int64_t width, T* out);
+
 }  // namespace frit::jit::products

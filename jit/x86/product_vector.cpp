@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include "jit/x86/product_simd.h"
+#include "runtime/cpu.h"
 
 namespace frit::jit::products {
 namespace {
@@ -52,14 +53,25 @@ FRIT_INLINE_AVX2 __m256d choose(__m256d no, __m256d yes, const int32_t* mask) {
   return _mm256_blendv_pd(no, yes, _mm256_castps_pd(_mm256_loadu_ps(reinterpret_cast<const float*>(mask))));
 }
 
-// The same stretch of `depth` elements of R lines, `a_step` and `x_step` apart, side by side: R independent sets of lanes.
-template <class S, int R>
-FRIT_AVX2 void dot_lines(const S* a, int64_t a_step, const Wide<S>* x, int64_t x_step, int64_t depth, Wide<S>* out) {
+constexpr int64_t fetched_ahead = 1024;  // bytes: what the processor fetches by itself ends with each page
+
+// The same stretch of `depth` elements of R lines, `a_step` apart, side by side: R independent sets of lanes. They have one x, or each its own,
+// `a_step` apart too.
+enum class Others { one, each };
+template <class S, int R, Others others, bool fetches = false>
+FRIT_AVX2 void dot_lines(const S* a, int64_t a_step, const Wide<S>* x, int64_t depth, Wide<S>* out) {
+  const int64_t x_step = others == Others::one ? 0 : a_step;
   using T = Wide<S>;
   constexpr int L = lanes<T>, G = 8 / L;
   Register<T> s[R][G] = {};
   int64_t k = 0;
   for (; k + 8 <= depth; k += 8) {
+    if constexpr (fetches) {
+      if (k % int64_t(64 / sizeof(S)) == 0) {
+#pragma GCC unroll 8
+        for (int r = 0; r < R; r++) _mm_prefetch(reinterpret_cast<const char*>(a + r * a_step + k) + fetched_ahead, _MM_HINT_T0);
+      }
+    }
 #pragma GCC unroll 2
     for (int g = 0; g < G; g++) {
 #pragma GCC unroll 8
@@ -90,7 +102,8 @@ void dot_rows(const S* a, int64_t step_j, const Wide<S>* x, int64_t k, Wide<S>* 
   Wide<S> levels[max_levels * R];
   Pairwise<Wide<S>> sum(levels, R);
   for (int64_t c = 0; c < k; c += chunk_depth) {
-    dot_lines<S, R>(a + c, step_j, x + c, 0, std::min(chunk_depth, k - c), sum.next());
+    const auto part = k >= 4 * chunk_depth ? dot_lines<S, R, Others::one, true> : dot_lines<S, R, Others::one>;
+    part(a + c, step_j, x + c, std::min(chunk_depth, k - c), sum.next());
     sum.push();
   }
   std::copy_n(sum.finish(), R, y);
@@ -104,11 +117,11 @@ Wide<S> dot_row(const S* a, const Wide<S>* x, int64_t k) {
   Pairwise<Wide<S>> sum(levels, 1);
   int64_t c = 0;
   for (; c + C * chunk_depth <= k; c += C * chunk_depth) {
-    dot_lines<S, C>(a + c, chunk_depth, x + c, chunk_depth, chunk_depth, sums);
+    dot_lines<S, C, Others::each>(a + c, chunk_depth, x + c, chunk_depth, sums);
     for (int i = 0; i < C; i++) *sum.next() = sums[i], sum.push();
   }
   for (; c < k; c += chunk_depth) {
-    dot_lines<S, 1>(a + c, 0, x + c, 0, std::min(chunk_depth, k - c), sum.next());
+    dot_lines<S, 1, Others::one>(a + c, 0, x + c, std::min(chunk_depth, k - c), sum.next());
     sum.push();
   }
   return *sum.finish();
@@ -195,24 +208,31 @@ FRIT_AVX2 void combine_block(const T* lane, int64_t pitch, int64_t width, T* out
   }
 }
 
-constexpr int64_t block_bytes = 4096;  // of columns: eight lanes of them fill 32 KiB
+// Bytes of columns in a block: eight lanes of them fill 32 KiB, or, with AVX-512, a part of L2 (long rows are read faster).
+int64_t block_bytes() {
+  static const int64_t wide = cpu_info().l2_bytes >= 1 << 20 ? 16384 : 4096;
+  return uses_avx512() ? wide : 4096;
+}
 template <class T>
-constexpr int64_t block_width = block_bytes / int64_t(sizeof(T));
+int64_t pitch_of(int64_t width) {
+  return (width + 15) / 16 * 16 + 16;  // of the lanes: at a power of two they would share the sets of a cache
+}
 
-// y[0, width) for width <= block_width; memory: eight lanes, then the levels of the sum over chunks.
+// y[0, width); memory: eight lanes, then the levels of the sum over chunks.
 template <class S>
 void block_of_columns(const S* b, int64_t step_k, const Wide<S>* x, int64_t width, int64_t k, Wide<S>* memory, Wide<S>* y) {
   using T = Wide<S>;
-  constexpr int64_t W = block_width<T>;
-  Pairwise<T> sum(memory + 8 * W, W);
+  const int64_t pitch = pitch_of<T>(width), at_once = uses_avx512() ? most_rows_at_once : 8;
+  const auto add_rows = uses_avx512() ? visit_wide<S> : visit<S>;
+  Pairwise<T> sum(memory + 8 * pitch, pitch);
   for (int64_t c = 0; c < k; c += chunk_depth) {
     const int64_t end = std::min(k, c + chunk_depth);
-    for (int64_t from = c; from < end; from += 64)
+    for (int64_t from = c; from < end; from += 8 * at_once)
       for (int64_t l = 0; l < 8; l++) {
-        const int64_t row = from + l, rows = std::clamp<int64_t>((end - row + 7) / 8, 0, 8);
-        visit<S>(rows, memory + l * W, b + row * step_k, 8 * step_k, x + row, width, from == c);
+        const int64_t row = from + l, rows = std::clamp<int64_t>((end - row + 7) / 8, 0, at_once);
+        add_rows(rows, memory + l * pitch, b + row * step_k, 8 * step_k, x + row, width, from == c);
       }
-    combine_block(memory, W, width, sum.next());
+    (uses_avx512() ? combine_wide<T> : combine_block<T>)(memory, pitch, width, sum.next());
     sum.push();
   }
   std::copy_n(sum.finish(), width, y);
@@ -221,13 +241,14 @@ void block_of_columns(const S* b, int64_t step_k, const Wide<S>* x, int64_t widt
 template <class S>
 void few_columns(const S* b, int64_t step_k, const Wide<S>* x, int64_t columns, int64_t k, Wide<S>* y) {
   using T = Wide<S>;
-  constexpr int64_t L = lanes<T>;
-  T levels[max_levels * L];
+  const bool wide = uses_avx512();
+  const int64_t L = wide ? most_wide_columns<T> : lanes<T>;
+  T levels[max_levels * most_wide_columns<T>];
   for (int64_t j = 0; j < columns; j += L) {
     Pairwise<T> sum(levels, L);
     const int64_t count = std::min(L, columns - j);
+    const auto part = wide ? columns_wide<S> : count == L ? columns_chunk<S, true> : columns_chunk<S, false>;
     for (int64_t c = 0; c < k; c += chunk_depth) {
-      const auto part = count == L ? columns_chunk<S, true> : columns_chunk<S, false>;
       part(b + c * step_k + j, step_k, x + c, std::min(chunk_depth, k - c), count, sum.next());
       sum.push();
     }
@@ -255,10 +276,13 @@ void strided(const S* m, int64_t step_j, int64_t step_k, const Wide<S>* x, int64
   }
 }
 
-// The registers' way re-reads half lines and strides through pages: it is for what fits in the caches.
+// The registers' way strides through pages and reads some lines twice: it is for what fits in the caches.
 template <class S>
-bool fits_few_columns(int64_t count, int64_t k) {
-  return count <= 2 * lanes<Wide<S>> || count * k * int64_t(sizeof(S)) <= 64 << 10;
+bool fits_few_columns(int64_t count, int64_t k, int64_t step_k) {
+  static const int64_t l2 = cpu_info().l2_bytes;
+  const int64_t bytes = count * k * int64_t(sizeof(S));
+  const bool rows_share_pages = step_k * int64_t(sizeof(S)) <= 4096;
+  return count <= 2 * lanes<Wide<S>> || bytes <= 64 << 10 || (uses_avx512() && rows_share_pages && bytes <= l2 / 2);
 }
 
 template <class S>
@@ -275,11 +299,12 @@ void multiply(const Operands<S>& o, Dtype storage) {
   constexpr bool same = std::is_same_v<S, T>;
   const bool copy_x = !same || (o.vector_step != 1 && o.k > 1), copy_y = !same || (o.y_step != 1 && o.count > 1);
   const bool by_rows = o.step_k == 1 || o.k == 1, by_columns = !by_rows && (o.step_j == 1 || o.count == 1);
-  const bool blocks = by_columns && !fits_few_columns<S>(o.count, o.k);
+  const bool blocks = by_columns && !fits_few_columns<S>(o.count, o.k, o.step_k);
+  const int64_t width = block_bytes() / int64_t(sizeof(T));
   int64_t levels = 2;
   while ((chunk_depth << (levels - 2)) < o.k) levels++;
   const int64_t x_room = copy_x ? o.k + 8 : 0, y_room = copy_y ? o.count + 8 : 0;
-  const int64_t room = blocks ? (8 + levels) * block_width<T> : by_rows || by_columns ? 0 : chunk_depth * lanes<T> + 8;
+  const int64_t room = blocks ? (8 + levels) * pitch_of<T>(std::min(o.count, width)) : by_rows || by_columns ? 0 : chunk_depth * lanes<T> + 8;
   const Scratch scratch(size_t(x_room + y_room + room + 16) * sizeof(T) * (x_room + y_room + room > 0));
   T* const memory = reinterpret_cast<T*>(scratch.data());
   const T* x = reinterpret_cast<const T*>(o.vector);
@@ -291,8 +316,7 @@ void multiply(const Operands<S>& o, Dtype storage) {
   if (by_rows) {
     rows_times_vector(o.matrix, o.step_j, x, o.count, o.k, y);
   } else if (blocks) {
-    for (int64_t j = 0; j < o.count; j += block_width<T>)
-      block_of_columns(o.matrix + j, o.step_k, x, std::min(block_width<T>, o.count - j), o.k, memory, y + j);
+    for (int64_t j = 0; j < o.count; j += width) block_of_columns(o.matrix + j, o.step_k, x, std::min(width, o.count - j), o.k, memory, y + j);
   } else if (by_columns) {
     few_columns(o.matrix, o.step_k, x, o.count, o.k, y);
   } else {
