@@ -106,7 +106,7 @@ void place_wide_right(const View& v, int64_t l1, int64_t l2, Schedule& s) {
 // Rows of A that stay in L1 or L2 while B's strips pass.
 int64_t wide_block_rows(const View& v, int64_t l2, const Schedule& s) {
   if (s.left == LeftMode::Packed) return 192 * 4 / v.compute_size();
-  if (s.right == RightMode::Rows) return some_rows;
+  if (s.right == RightMode::Rows) return s.along_rows && (v.then || v.before) ? 48 : some_rows;  // what follows finds them in the caches
   const int64_t panel = std::min(v.k, panel_depth) * std::min(v.n, s.block_columns) * v.compute_size();
   return panel <= l2 / 4 ? 48 : 24;
 }
