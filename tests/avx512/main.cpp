@@ -234,13 +234,14 @@ void add_streaming(Suite& s) {
 template <class T> void add_product(Suite& s, jit::products::TileKey key) {
   using namespace jit::products;
   constexpr Dtype d = sizeof(T) == 8 ? kFloat64 : kFloat32;
-  const int64_t lanes = 64 / int64_t(sizeof(T)), strip = key.vectors * lanes, k = 37, columns = key.masked ? strip - 3 : strip;
+  const int64_t lanes = 64 / int64_t(sizeof(T)), k = 37, strips = key.right == RightMode::Rows && !key.masked ? 2 : 1;  // beside each other
+  const int64_t strip = strips * key.vectors * lanes, columns = key.masked ? strip - 3 : strip;
   const auto a = s.memory(d, k * key.rows), b = s.memory(d, k * strip), c = s.memory(d, key.rows * strip);
   for (const auto& m : {a, b, c})
     for (size_t i = 0; i < m->count(); ++i) reinterpret_cast<T*>(m->data())[i] = T(int64_t(s.random() % 2001) - 1000) / T(64);
   auto g = std::make_shared<TileArgs>();
   const int64_t size = sizeof(T);
-  *g = TileArgs{a->data(), b->data(), c->data(), nullptr, b->data(), k, 0, 0, strip * size, strip * size, 1, 0, nullptr};
+  *g = TileArgs{.a = a->data(), .b = b->data(), .c = c->data(), .packed = nullptr, .next = b->data(), .k = k, .a_row = 0, .a_col = 0, .b_row = strip * size, .c_row = strip * size, .tiles = 1, .a_step = 0, .strips = strips, .mask = nullptr};
   g->a_row = key.left == LeftMode::Rows ? k * size : size, g->a_col = key.left == LeftMode::Rows ? size : key.rows * size;
   g->mask = mask_bits + (columns - (key.vectors - 1) * lanes);
   auto wanted = std::make_shared<std::vector<T>>(reinterpret_cast<T*>(c->data()), reinterpret_cast<T*>(c->data()) + c->count());
