@@ -213,7 +213,6 @@ int64_t block_bytes() {
   static const int64_t wide = cpu_info().l2_bytes >= 1 << 20 ? 16384 : 4096;
   return uses_avx512() ? wide : 4096;
 }
-template <class T>
 int64_t pitch_of(int64_t width) {
   return (width + 15) / 16 * 16 + 16;  // of the lanes: at a power of two they would share the sets of a cache
 }
@@ -222,7 +221,7 @@ int64_t pitch_of(int64_t width) {
 template <class S>
 void block_of_columns(const S* b, int64_t step_k, const Wide<S>* x, int64_t width, int64_t k, Wide<S>* memory, Wide<S>* y) {
   using T = Wide<S>;
-  const int64_t pitch = pitch_of<T>(width), at_once = uses_avx512() ? most_rows_at_once : 8;
+  const int64_t pitch = pitch_of(width), at_once = uses_avx512() ? most_rows_at_once : 8;
   const auto add_rows = uses_avx512() ? visit_wide<S> : visit<S>;
   Pairwise<T> sum(memory + 8 * pitch, pitch);
   for (int64_t c = 0; c < k; c += chunk_depth) {
@@ -304,7 +303,7 @@ void multiply(const Operands<S>& o, Dtype storage) {
   int64_t levels = 2;
   while ((chunk_depth << (levels - 2)) < o.k) levels++;
   const int64_t x_room = copy_x ? o.k + 8 : 0, y_room = copy_y ? o.count + 8 : 0;
-  const int64_t room = blocks ? (8 + levels) * pitch_of<T>(std::min(o.count, width)) : by_rows || by_columns ? 0 : chunk_depth * lanes<T> + 8;
+  const int64_t room = blocks ? (8 + levels) * pitch_of(std::min(o.count, width)) : by_rows || by_columns ? 0 : chunk_depth * lanes<T> + 8;
   const Scratch scratch(size_t(x_room + y_room + room + 16) * sizeof(T) * (x_room + y_room + room > 0));
   T* const memory = reinterpret_cast<T*>(scratch.data());
   const T* x = reinterpret_cast<const T*>(o.vector);
