@@ -2,6 +2,7 @@
 // in order, at first by their first nodes, then so that less memory is held. Start at Builder::order.
 #include <algorithm>
 #include <bit>
+#include <utility>
 #include "jit/fuse_parts.h"
 
 namespace frit::jit::fusing {
@@ -103,49 +104,96 @@ bool Builder::computable(uint32_t in, const Group& g) const {
   return !repeats && (is_full(d, in) || (g.kind == GroupKind::row && is_kept(d, in)));
 }
 
-// Neighbours that do not depend on each other change places where less memory is needed then: a product that is the last to read
-// a large tensor comes before one that only makes another. The extents are those of the trace at hand.
-void Builder::lower_peak(std::vector<uint32_t>& draft) {
+namespace {
+// The groups as the search for an order sees them. Positions are those at its beginning.
+struct Ordering {
+  std::vector<int64_t> made;                         // by group: bytes of its results
+  std::vector<std::vector<uint32_t>> inputs;         // by group: tensors that are dropped when the last has read them
+  std::vector<std::vector<uint32_t>> readers;        // by tensor: groups
+  std::vector<int64_t> bytes;                        // by tensor
+  std::vector<uint32_t> at;                          // by group: where it stands
+  std::vector<uint32_t> order;                       // groups
+  // The most that is held, above what was held before, while these run where order[first] stands and what stands before it has run. each: how much
+  // is held before each of them.
+  int64_t highest(const uint32_t* groups, size_t count, uint32_t first, int64_t now = 0, int64_t* each = nullptr) const {
+    int64_t most = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (each) each[i] = now;
+      now += made[groups[i]];
+      most = std::max(most, now);
+      for (uint32_t tensor : inputs[groups[i]]) {
+        const auto done = [&](uint32_t g) { return at[g] < first || std::find(groups, groups + i + 1, g) != groups + i + 1; };
+        if (std::all_of(readers[tensor].begin(), readers[tensor].end(), done)) now -= bytes[tensor];
+      }
+    }
+    return most;
+  }
+};
+constexpr uint32_t longest_run = 3;
+constexpr double near_peak = 0.5;  // what holds less stays in the program's order, in which results are read while they are in the cache
+}  // namespace
+
+// A product, and a kernel that goes over its rows as they are finished.
+bool Builder::runs_with(const Group& product, const Group& g) const {
+  if (product.kind != GroupKind::single || row(t_.nodes[product.nodes[0]].call.op).kind != RowKind::product || (g.kind != GroupKind::elements && g.kind != GroupKind::row)) return false;
+  return std::any_of(g.inputs.begin(), g.inputs.end(), [&](uint32_t n) { return view_base(t_, n) == product.nodes[0]; });
+}
+
+// Short runs of groups that do not depend on each other change places where less memory is needed then: a product that is the last to read
+// a large tensor comes before one that only makes another, and what it reads is made for it. The extents are those of the trace at hand.
+void Builder::lower_peak(const std::vector<uint32_t>& draft) {
   std::vector<Group>& groups = fusion_.groups;
-  std::vector<std::vector<uint32_t>> reads(t_.nodes.size());  // positions, by the node whose memory is read
+  const uint32_t count = uint32_t(groups.size());
   const auto bytes = [&](uint32_t n) { return t_.numel(n) * int64_t(size_of(t_.nodes[n].result.dtype)); };
   std::vector<bool> stays(t_.nodes.size());
   for (uint32_t n = 0; n < t_.nodes.size(); ++n)
     if (roots_[n]) stays[view_base(t_, n)] = true;
-  std::vector<std::vector<uint32_t>> inputs(groups.size());  // as they are dropped
-  for (uint32_t p = 0; p < groups.size(); ++p) {
+  Ordering o;
+  std::vector<uint32_t> tensor(t_.nodes.size(), none);
+  o.inputs.resize(count), o.made.resize(count), o.at.resize(count), o.order.resize(count);
+  for (uint32_t p = 0; p < count; ++p) {
+    o.at[p] = o.order[p] = p;
+    for (uint32_t n : groups[p].outputs) o.made[p] += writes_in_place(n) || fusion_.computed[n] ? 0 : bytes(n);
     for (uint32_t n : groups[p].inputs) {
       const uint32_t base = view_base(t_, n);
-      if (t_.nodes[base].call.op != Op::leaf && !fusion_.computed[base] && !stays[base] && !written_[storage_[base]] && std::find(inputs[p].begin(), inputs[p].end(), base) == inputs[p].end()) inputs[p].push_back(base);
+      if (t_.nodes[base].call.op == Op::leaf || fusion_.computed[base] || stays[base] || written_[storage_[base]]) continue;
+      if (tensor[base] == none) tensor[base] = uint32_t(o.bytes.size()), o.bytes.push_back(bytes(base)), o.readers.emplace_back();
+      std::vector<uint32_t>& readers = o.readers[tensor[base]];
+      if (readers.empty() || readers.back() != p) readers.push_back(p), o.inputs[p].push_back(tensor[base]);
     }
-    for (uint32_t base : inputs[p]) reads[base].push_back(p);
   }
-  const auto made = [&](uint32_t p) {
-    int64_t sum = 0;
-    for (uint32_t n : groups[p].outputs) sum += writes_in_place(n) || fusion_.computed[n] ? 0 : bytes(n);
-    return sum;
+  std::vector<int64_t> held(count);  // by place: before the group there runs
+  int64_t peak = 0;
+  const auto together = [&](uint32_t p) { return p > 0 && p < count && runs_with(groups[o.order[p - 1]], groups[o.order[p]]); };
+  // The run [p, q) and the one after it, [q, r).
+  const auto better = [&](uint32_t p, uint32_t q, uint32_t r) {
+    for (uint32_t b = q; b < r; ++b)
+      for (uint32_t a = p; a < q; ++a)
+        if (draft[o.order[a]] == draft[o.order[b]] || depends(draft[o.order[b]], draft[o.order[a]])) return false;
+    std::vector<uint32_t> turned(o.order.begin() + q, o.order.begin() + r);
+    turned.insert(turned.end(), o.order.begin() + p, o.order.begin() + q);
+    const int64_t most = o.highest(&o.order[p], r - p, p);
+    return double(held[p] + most) > near_peak * double(peak) && o.highest(turned.data(), turned.size(), p) < most && !together(p) && !together(q) && !together(r);
   };
-  const auto freed = [&](uint32_t p, uint32_t other) {  // by p where it comes before other
-    int64_t sum = 0;
-    for (uint32_t base : inputs[p])
-      if (std::all_of(reads[base].begin(), reads[base].end(), [&](uint32_t r) { return r <= std::max(p, other) && r != other; })) sum += bytes(base);
-    return sum;
+  const auto swap_from = [&](uint32_t p) {
+    for (uint32_t first = 1; first <= longest_run; ++first)
+      for (uint32_t second = 1; second <= longest_run && p + first + second <= count; ++second) {
+        if (!better(p, p + first, p + first + second)) continue;
+        std::rotate(o.order.begin() + p, o.order.begin() + p + first, o.order.begin() + p + first + second);
+        for (uint32_t i = p; i < p + first + second; ++i) o.at[o.order[i]] = i;
+        o.highest(&o.order[p], first + second, p, held[p], &held[p]);
+        return true;
+      }
+    return false;
   };
-  for (int sweep = 0; sweep < 8; ++sweep) {
-    bool changed = false;
-    for (uint32_t p = 0; p + 1 < groups.size(); ++p) {
-      if (draft[p] == draft[p + 1] || depends(draft[p + 1], draft[p])) continue;
-      const int64_t a = made(p), b = made(p + 1);
-      if (std::max(a, a - freed(p, p + 1) + b) <= std::max(b, b - freed(p + 1, p) + a)) continue;
-      for (uint32_t base : inputs[p])
-        std::replace(reads[base].begin(), reads[base].end(), p, ~0u);
-      for (uint32_t base : inputs[p + 1]) std::replace(reads[base].begin(), reads[base].end(), p + 1, p);
-      for (uint32_t base : inputs[p]) std::replace(reads[base].begin(), reads[base].end(), ~0u, p + 1);
-      std::swap(groups[p], groups[p + 1]), std::swap(inputs[p], inputs[p + 1]), std::swap(draft[p], draft[p + 1]);
-      changed = true;
-    }
-    if (!changed) return;
+  bool changed = true;
+  for (int sweep = 0; sweep < 8 && std::exchange(changed, false); ++sweep) {
+    peak = o.highest(o.order.data(), count, 0, 0, held.data());
+    for (uint32_t p = 0; p + 1 < count; ++p) changed |= swap_from(p);
   }
+  std::vector<Group> ordered;
+  for (uint32_t g : o.order) ordered.push_back(std::move(groups[g]));
+  groups = std::move(ordered);
 }
 
 }  // namespace frit::jit::fusing

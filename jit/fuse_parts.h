@@ -46,7 +46,8 @@ class Builder {
   void place(uint32_t n);
   void join_columns();
   Fusion order();
-  void lower_peak(std::vector<uint32_t>& draft);
+  void lower_peak(const std::vector<uint32_t>& draft);
+  bool runs_with(const Group& product, const Group& g) const;
   void finish(Group& g) const;
   void find_computed();
   bool computable(uint32_t n, const Group& g) const;

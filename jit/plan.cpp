@@ -107,6 +107,12 @@ bool keeps_order(const Trace& t, uint32_t n, uint32_t base) {
 // Which fused steps run on the rows of the product before or after them.
 void pair_with_products(Plan& p, const Trace& t) {
   const auto is_product = [&](const PlanStep& s) { return !s.fused && row(t.nodes[s.index].call.op).kind == RowKind::product; };
+  const std::vector<uint32_t> memory = memory_classes(t, &p.pure);
+  // While the product runs, its operands are not to change, but for the rows that are made for it.
+  const auto reads = [&](uint32_t product, uint32_t n) { return memory[n] == memory[t.nodes[product].call.in[0]] || memory[n] == memory[t.nodes[product].call.in[1]]; };
+  const auto writes_operand = [&](const GroupPlan& g, uint32_t product, uint32_t made) {
+    return std::any_of(g.outputs.begin(), g.outputs.end(), [&](const GroupPlan::Output& o) { return o.node != made && reads(product, o.node); });
+  };
   for (size_t s = 0; s + 1 < p.steps.size(); ++s) {
     PlanStep& step = p.steps[s];
     const PlanStep& next = p.steps[s + 1];
@@ -114,13 +120,15 @@ void pair_with_products(Plan& p, const Trace& t) {
     const GroupPlan& g = p.groups[step.fused ? step.index : next.index].group;
     if (g.code.kind == GroupKind::columns) continue;
     if (next.fused) {
+      if (writes_operand(g, step.index, no_node)) continue;
       for (const GroupPlan::Use& u : g.operands)
         step.then |= u.source == no_node && !u.kept && view_base(t, u.node) == step.index && keeps_order(t, u.node, step.index);
+      if (step.then) std::erase_if(p.steps[s + 1].dying, [&](uint32_t k) { return reads(step.index, g.operands[k].node); });
       continue;
     }
     if (s > 0 && p.steps[s - 1].then) continue;
     const uint32_t left = t.nodes[next.index].call.in[0], made = view_base(t, left);
-    if (!keeps_order(t, left, made)) continue;
+    if (!keeps_order(t, left, made) || memory[made] == memory[t.nodes[next.index].call.in[1]] || writes_operand(g, next.index, made)) continue;
     for (const GroupPlan::Output& o : g.outputs) step.before |= !o.kept && !o.in_place && o.node == made;
     // What dies here would be held until the product is done.
     const std::vector<uint32_t>& own = p.groups[step.index].nodes.nodes;
@@ -133,12 +141,18 @@ void pair_with_products(Plan& p, const Trace& t) {
 }  // namespace
 
 // ---- building -----------------------------------------------------------------------------------------------------------
-std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>& needed_nodes, const std::vector<bool>& root_nodes, bool assumes) {
+std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>& needed, const std::vector<bool>& roots, bool assumes) {
+  Graph graph(recorded, needed, roots, assumes);
+  std::string passes = run_passes(graph);
+  std::shared_ptr<Plan> p = plan_of(graph);
+  p->passes = std::move(passes);
+  if (p->rewrite.assumes()) p->needed = needed, p->recorded_roots = roots;
+  return p;
+}
+
+std::shared_ptr<Plan> plan_of(const Graph& graph) {
   auto p = std::make_shared<Plan>();
-  Graph graph(recorded, needed_nodes, root_nodes, assumes);
-  p->passes = run_passes(graph);
   p->rewrite = graph.rewrite;
-  if (p->rewrite.assumes()) p->needed = needed_nodes, p->recorded_roots = root_nodes;
   const Trace& t = graph.trace();
   const std::vector<bool>&needed = graph.needed, &roots = graph.roots;
   p->pure = pure_writes(t);
@@ -238,6 +252,8 @@ int reused_operand(const Plan& p, const Trace& t, const PlanStep& step) {
     if (const uint32_t n = g.operands[k].node; t.numel(n) == count && t.numel(view_base(t, n)) == count) return int(k);
   return -1;
 }
+
+bool is_long_row(const GroupPlan& g, int64_t instances, int64_t lanes) { return g.code.kind == GroupKind::row && instances < 8 && lanes > (1 << 17); }
 
 namespace {
 // " [64, 512]"

@@ -86,10 +86,14 @@ struct Plan {
 
 // assumes: see Graph.
 std::shared_ptr<Plan> build_plan(const Trace& t, const std::vector<bool>& needed, const std::vector<bool>& roots, bool assumes = true);
+std::shared_ptr<Plan> plan_of(const Graph& g);  // as it stands, without passes
 
 // The operand of a fused step whose memory its one whole result takes over: it is not needed any more, has as many bytes, and every element is
 // read before the result's is written. -1: none.
 int reused_operand(const Plan& p, const Trace& rewritten, const PlanStep& step);
+
+// One long row: its ops run one by one, since they share it between threads.
+bool is_long_row(const GroupPlan& g, int64_t instances, int64_t lanes);
 
 enum class CompileWhere : uint8_t { foreground, background };
 // The plan itself, or the one for traces whose extents are not equal where it took them to be; null: that one is being compiled.

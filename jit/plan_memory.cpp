@@ -44,6 +44,8 @@ class Walk {
         for (const GroupPlan::Use& u : g.operands)
           if (u.source == no_node) make(u.node);
         for (const GroupPlan::Output& o : g.outputs) hold(o.node);
+        if (by_ops(g))
+          for (uint32_t n : plan_.groups[step.index].nodes.nodes) hold(n);
       } else {
         for (int k = 0; k < t_.input_count(step.index); ++k)
           if (const uint32_t in = t_.input(step.index, k); in != scalar_operand) make(in);
@@ -51,8 +53,8 @@ class Walk {
       }
       m_.during.push_back(now_);
       if (now_ > m_.peak) m_.peak = now_, m_.step = s, note_holders();
-      if (step.then) continue;  // the next one runs with it
-      if (s > 0 && plan_.steps[s - 1].then)
+      if (runs_with_next(s)) continue;
+      if (s > 0 && runs_with_next(s - 1))
         for (uint32_t n : plan_.steps[s - 1].drop) drop(n);
       for (uint32_t n : step.drop) drop(n);
     }
@@ -74,6 +76,13 @@ class Walk {
     return place_[n] = found;
   }
   int64_t bytes(uint32_t n) const { return t_.numel(n) * int64_t(size_of(t_.nodes[n].result.dtype)); }
+  // Every op's result is stored until the step is done.
+  bool by_ops(const GroupPlan& g) const {
+    int64_t lanes = 1;
+    for (int i = g.first; i < g.last; ++i) lanes *= t_.sizes(g.space)[size_t(i)];
+    return lanes > 0 && is_long_row(g, t_.numel(g.space) / lanes, lanes);
+  }
+  bool runs_with_next(size_t s) const { return plan_.steps[s].then && !by_ops(plan_.groups[plan_.steps[s + 1].index].group); }
   // Views and numbers are made when they are read.
   void make(uint32_t n) {
     if (held_[n]) return;

@@ -295,8 +295,7 @@ bool prepare_group(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& 
   const int last = s.rank - 1;
   layout.outer = uint8_t(last);
   for (int i = 0; i < last; ++i) r.instances *= s.extent[i];
-  // One long row: its own op shares it between threads.
-  if (gp.code.kind == GroupKind::row && r.instances < 8 && s.extent[last] > (1 << 17)) return false;
+  if (is_long_row(gp, r.instances, s.extent[last])) return false;
   for (int p = 0; p < s.pointers; ++p) {
     const int64_t step_of = s.stride[p][last];
     layout.inner.push_back(step_of == 0 ? Step::none : step_of == 1 ? Step::one : Step::strided);

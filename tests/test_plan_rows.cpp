@@ -99,6 +99,33 @@ TEST_CASE("plans: what makes a product's rows has eager's bits", "[plan]") {
   INFO(text);
   CHECK(text.find("on the rows of the next as they are wanted") != std::string::npos);
 }
+// Where the rows would be made or finished too early, or over what is still read.
+TEST_CASE("plans: what a product reads does not change while it runs", "[plan]") {
+  const std::function<Tensor(const Tensor& x, const Tensor& w)> forms[] = {
+      [](auto& x, auto& w) { Tensor v = x * 2.0; v.sub_(matmul(v, w)); return v + 1.0; },
+      [](auto& x, auto& w) { Tensor v = x.clone(), u = v.view({-1}); v.sub_(matmul(w, v).relu()); return u + 1.0; },
+      [](auto& x, auto& w) { Tensor v = x.clone(); const Tensor y = matmul(v, v.t()) * 0.5; v.add_(y); return v * w; },
+      [](auto& x, auto& w) { const Tensor h = x.sin(); return matmul(h, w) + h; },
+      [](auto& x, auto& w) { const Tensor h = x.sin(); return matmul(w, h) + h; },
+      [](auto& x, auto& w) { Tensor v = x.clone(), s = v.exp(); v.mul_(w); return matmul(s, v); },
+      [](auto& x, auto& w) { const Tensor s = x.exp() * w; return matmul(s, s.t()); },
+      [](auto& x, auto& w) { const Tensor s = x.exp() * w, q = s.sin(); return matmul(s, q); },
+      [](auto& x, auto& w) { const Tensor s = x.exp() * w, q = s.sin(); return matmul(q.t(), s) + q; },
+  };
+  const NoGradGuard none;
+  for (int threads : {1, 4}) {
+    const Threads scope(threads);
+    for (int64_t n : {24, 130, 900})
+      for (size_t f = 0; f < std::size(forms); ++f) {
+        auto compiled = compile([&](const Tensor& x, const Tensor& w) { return forms[f](x, w); });
+        for (double scale : {0.5, 0.25, 0.125}) {  // other numbers each time: what the last run left is not right
+          INFO("form " << f << ", " << n << ", " << threads << " threads, scale " << scale);
+          const Tensor x = spread({n, n}, scale), w = spread({n, n}, scale * 0.1);
+          CHECK((bits_of(compiled(x, w)) == bits_of(in_eager([&] { return forms[f](x, w); }))));
+        }
+      }
+  }
+}
 TEST_CASE("plans say what runs on a product's rows", "[plan]") {
   const NoGradGuard none;
   const Tensor x = spread({64, 32}), w = spread({32, 48}), b = spread({48}), r = spread({64, 48});

@@ -24,6 +24,7 @@ const Pass passes[] = {
     {"compare_for_scatters", compare_for_scatters, "one index a row is scattered by comparing"},
     {"turn_products", turn_products, "a product that is only wanted turned is made so"},
     {"recompute", recompute, "what is cheap and at hand is computed where it is read"},
+    {"hold_less", hold_less, "what is held where most memory is, and is cheap to compute again, is not"},
     {"drop_dead", drop_dead, "every op is needed"},
 };
 const size_t pass_count = std::size(passes);
@@ -48,17 +49,20 @@ std::shared_ptr<Trace> snapshot(const Trace& t) {
   s->nodes = t.nodes, s->extent = t.extent, s->parent = t.parent, s->derived = t.derived, s->name = t.name, s->args = t.args, s->lists = t.lists;
   s->version = t.version, s->fast_math = t.fast_math;
   s->owner.assign(t.nodes.size(), nullptr);
-  // Of the leaves' values only what is one memory: the user's bytes are not kept alive.
+  // Of the leaves' values only what is one memory, and how they lie in it: the user's bytes are not kept alive.
   const std::vector<uint32_t> memory = leaf_memory(t);
-  std::vector<Value*> example(t.nodes.size());
+  std::vector<ValueRef> example(t.nodes.size());
   s->value.assign(t.nodes.size(), nullptr);
   for (uint32_t n = 0; n < t.nodes.size(); ++n) {
     if (memory[n] == no_memory) continue;
     const int64_t none = 0;
-    Value*& first = example[memory[n]];
-    if (!first) first = new_value(t.value[n]->dtype, &none, 1);
-    else retain(first);
-    s->value[n] = first;
+    const Value& v = *t.value[n];
+    ValueRef& first = example[memory[n]];
+    if (!first) first = ValueRef::take(new_value(v.dtype, &none, 1));
+    s->value[n] = new_alias(*first, v.rank);
+    s->value[n]->dtype = v.dtype;
+    std::copy_n(v.extent, v.rank, s->value[n]->extent);
+    std::copy_n(v.stride, v.rank, s->value[n]->stride);
   }
   return s;
 }
@@ -155,6 +159,9 @@ Graph::Graph(const Trace& t, std::vector<bool> needed_, std::vector<bool> roots_
   read_before_.resize(count());
   for (uint32_t n = 0; n < count(); ++n) read_before_[n] = !readers_[n].empty();
 }
+Graph::Graph(const Graph& o)
+    : needed(o.needed), roots(o.roots), rewrite(o.rewrite), note(o.note), home(o.home), trace_(snapshot(*o.trace_)), assumes_(o.assumes_), order_(o.order_), readers_(o.readers_), written_(o.written_), memory_(o.memory_),
+      writers_(o.writers_), position_(o.position_), read_before_(o.read_before_) {}
 void Graph::collect() {
   readers_.assign(count(), {});
   for (uint32_t n : order_)

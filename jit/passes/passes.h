@@ -87,6 +87,8 @@ class Graph {
  public:
   // assumes: passes may take extents for equal that are, although nothing requires it (a batch of indices as long as that of values).
   Graph(const Trace& t, std::vector<bool> needed, std::vector<bool> roots, bool assumes);
+  Graph(const Graph& o);  // with a trace of its own
+  Graph& operator=(Graph&&) = default;
 
   Trace& trace() { return *trace_; }
   const Trace& trace() const { return *trace_; }
@@ -166,6 +168,7 @@ void compare_for_scatters(Graph& g);
 void reshape_early(Graph& g);
 void turn_products(Graph& g);
 void recompute(Graph& g);
+void hold_less(Graph& g);
 void drop_dead(Graph& g);
 
 }  // namespace frit::jit

@@ -5,85 +5,36 @@
 // the bytes that are moved; to leave an op on the kernel's side is to compute it again, for what that costs; what cannot be computed again hangs on
 // the source. Start at Recomputing::run.
 #include <algorithm>
-#include <deque>
-#include <limits>
 #include <map>
 #include "jit/fuse.h"
+#include "jit/passes/minimum_cut.h"
 #include "jit/passes/passes.h"
 
 namespace frit::jit {
 
 using namespace tracer;
 
+std::map<uint32_t, uint32_t> first_to_need(const Graph& g, const std::vector<uint32_t>& ops, const std::vector<uint32_t>& readers) {
+  std::map<uint32_t, uint32_t> first;
+  const auto needs = [&](uint32_t op, uint32_t reader) {
+    const auto [at, is_new] = first.emplace(op, reader);
+    if (!is_new && g.position(reader) < g.position(at->second)) at->second = reader;
+  };
+  const auto operands = [&](uint32_t n, uint32_t needed_by) {
+    for (int k = 0; k < g.trace().input_count(n); ++k)
+      if (const uint32_t in = g.trace().input(n, k); !g.is_number(in))
+        if (const uint32_t base = view_base(g.trace(), in); std::find(ops.begin(), ops.end(), base) != ops.end()) needs(base, needed_by);
+  };
+  for (uint32_t r : readers) operands(r, r);
+  for (size_t i = ops.size(); i-- > 0;)
+    if (const auto at = first.find(ops[i]); at != first.end()) operands(ops[i], at->second);
+  return first;
+}
+
 namespace {
 constexpr size_t most_values = 96;      // in one network
 constexpr int most_ops = 24;            // computed again by one kernel
-constexpr int64_t smallest = 1 << 12;   // elements of what is worth it
-constexpr double writing = 2;           // in terms of reading: lines are fetched before they are written, and memory is held until they are read
 constexpr int sweeps = 3;               // what one kernel no longer reads is dearer for the others
-
-// Of an element of a pointwise op, in bytes moved in the same time, at about ten bytes a nanosecond and core: by what its expression does.
-double cost_of(const Node& n) {
-  double cost = 0;
-  for (const scalar::Node& e : pointwise_function(n.call.op, n.result.compute).nodes) {
-    const bool given = e.prim == scalar::Prim::input || e.prim == scalar::Prim::param || e.prim == scalar::Prim::constant;
-    const bool slow = e.prim == scalar::Prim::div || e.prim == scalar::Prim::sqrt || e.prim == scalar::Prim::table;
-    cost += given ? 0 : slow ? 1 : 0.15;
-  }
-  return cost;
-}
-
-// Minimum cut by augmenting paths, shortest first (Edmonds and Karp): the networks have tens of vertices.
-class Network {
- public:
-  static constexpr double infinite = std::numeric_limits<double>::infinity();
-  int vertex() { return next_.emplace_back(), int(next_.size()) - 1; }
-  void edge(int from, int to, double capacity) {
-    next_[size_t(from)].push_back(int(edges_.size())), edges_.push_back({to, capacity});
-    next_[size_t(to)].push_back(int(edges_.size())), edges_.push_back({from, 0});
-  }
-  // Afterwards on_source_side tells the cut nearest to the sink. False: no finite cut.
-  bool cut(int source, int sink) {
-    while (true) {
-      std::vector<int> by(next_.size(), -1);  // the edge on which a vertex was reached
-      std::deque<int> queue{source};
-      while (!queue.empty() && by[size_t(sink)] < 0) {
-        const int v = queue.front();
-        queue.pop_front();
-        for (int e : next_[size_t(v)])
-          if (const int to = edges_[size_t(e)].to; edges_[size_t(e)].left > 1e-9 && to != source && by[size_t(to)] < 0) by[size_t(to)] = e, queue.push_back(to);
-      }
-      if (by[size_t(sink)] < 0) break;
-      double least = infinite;
-      for (int v = sink; v != source; v = edges_[size_t(by[size_t(v)] ^ 1)].to) least = std::min(least, edges_[size_t(by[size_t(v)])].left);
-      if (least == infinite) return false;
-      for (int v = sink; v != source; v = edges_[size_t(by[size_t(v)] ^ 1)].to) edges_[size_t(by[size_t(v)])].left -= least, edges_[size_t(by[size_t(v)] ^ 1)].left += least;
-      flow_ += least;
-    }
-    sink_side_.assign(next_.size(), false);
-    std::deque<int> queue{sink};
-    sink_side_[size_t(sink)] = true;
-    while (!queue.empty()) {  // what still reaches the sink; the rest is read as early as possible
-      const int v = queue.front();
-      queue.pop_front();
-      for (int e : next_[size_t(v)])
-        if (const int from = edges_[size_t(e)].to; edges_[size_t(e ^ 1)].left > 1e-9 && !sink_side_[size_t(from)]) sink_side_[size_t(from)] = true, queue.push_back(from);
-    }
-    return true;
-  }
-  bool on_source_side(int v) const { return !sink_side_[size_t(v)]; }
-  double flow() const { return flow_; }
-
- private:
-  struct Edge {
-    int to;
-    double left;
-  };
-  std::vector<Edge> edges_;             // each followed by its reverse
-  std::vector<std::vector<int>> next_;
-  std::vector<bool> sink_side_;
-  double flow_ = 0;
-};
 
 class Recomputing {
  public:
@@ -136,7 +87,7 @@ class Recomputing {
   }
   double cost(const Node& n) {
     const auto [at, is_new] = costs_.try_emplace({n.call.op, n.result.compute}, 0.0);
-    if (is_new) at->second = cost_of(n);
+    if (is_new) at->second = pointwise_cost(n);
     return at->second;
   }
   size_t groups_reading(uint32_t n) const {
@@ -148,7 +99,7 @@ class Recomputing {
     if (is_free(n)) return 0;
     if (is_stored(n) && stays(n)) return bytes(n);
     const bool reads = std::find(inputs_[b].begin(), inputs_[b].end(), n) != inputs_[b].end();
-    return bytes(n) + writing * bytes(n) / double(std::max<size_t>(1, groups_reading(n) + !reads));  // its part of writing it
+    return bytes(n) + writing_cost * bytes(n) / double(std::max<size_t>(1, groups_reading(n) + !reads));  // its part of writing it
   }
 
   struct Place {
@@ -170,7 +121,7 @@ class Recomputing {
       const bool known = std::find(inputs_[b].begin(), inputs_[b].end(), n) != inputs_[b].end();
       const bool readable = is_free(n) || known || ((is_stored(n) || storable(n)) && g_.unwritten(n, n, until));
       network.edge(p.in, p.out, readable ? price(n, b) : Network::infinite);
-      const bool again = t_.numel(n) >= smallest && repeats(n, until) && place.size() < most_values;
+      const bool again = t_.numel(n) >= least_repeated && repeats(n, until) && place.size() < most_values;
       network.edge(source, p.in, again ? cost(t_.nodes[n]) * double(t_.numel(n)) : Network::infinite);
       if (again)
         for (int k = 0; k < t_.input_count(n); ++k)
@@ -199,32 +150,23 @@ class Recomputing {
     return true;
   }
 
-  // Copies of the ops before the first of the kernel's nodes that reads one of them; its nodes read the copies.
+  // A copy of each op before the first of the kernel's nodes that needs it; its nodes read the copies.
   void again(uint32_t b, const std::vector<uint32_t>& ops, const std::vector<uint32_t>& reads) {
     std::map<uint32_t, uint32_t>& made = made_[b];
     std::vector<uint32_t>& nodes = members_.try_emplace(b, fusion_.groups[b].nodes).first->second;
-    const auto reads_any = [&](uint32_t r) {
-      for (int k = 0; k < t_.input_count(r); ++k)
-        if (const uint32_t in = t_.input(r, k); !g_.is_number(in) && std::find(ops.begin(), ops.end(), in) != ops.end()) return true;
-      return false;
-    };
-    uint32_t first = none;
-    for (uint32_t r : g_.order())
-      if (std::find(nodes.begin(), nodes.end(), r) != nodes.end() && reads_any(r)) {
-        first = r;
-        break;
-      }
-    if (first == none) return;
+    const std::map<uint32_t, uint32_t> first = first_to_need(g_, ops, nodes);
+    if (first.empty()) return;
     std::vector<uint32_t> copies;
     g_.home.resize(g_.count(), no_node);
     for (uint32_t n : nodes) g_.home[n] = fusion_.groups[b].nodes[0];
     for (uint32_t op : ops) {
+      if (!first.count(op)) continue;
       const Node node = t_.nodes[op];
       Call call = node.call;
       for (int k = 0; k < t_.input_count(op); ++k)
         if (!g_.is_number(call.in[k]))
           if (const auto at = made.find(call.in[k]); at != made.end() && std::find(ops.begin(), ops.end(), call.in[k]) != ops.end()) call.in[k] = at->second;
-      const uint32_t at = g_.append_before(call, node.result.dtype, node.result.compute, op, op, first);
+      const uint32_t at = g_.append_before(call, node.result.dtype, node.result.compute, op, op, first.at(op));
       g_.home.resize(g_.count(), no_node);
       g_.home[at] = fusion_.groups[b].nodes[0];
       made[op] = at;
@@ -232,7 +174,7 @@ class Recomputing {
       group_.push_back(b), outputs_.push_back(false);
       g_.number_nodes();
     }
-    for (uint32_t op : ops)
+    for (const auto& [op, reader] : first)
       for (uint32_t r : nodes) g_.redirect(r, op, made[op]);
     nodes.insert(nodes.end(), copies.begin(), copies.end());
     const std::vector<uint32_t> read_before = std::exchange(inputs_[b], reads);
