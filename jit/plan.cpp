@@ -2,6 +2,7 @@
 #include "jit/plan.h"
 #include <algorithm>
 #include <chrono>
+#include "jit/packed_weights.h"
 #include "runtime/source_line.h"
 
 namespace frit::jit {
@@ -131,6 +132,10 @@ void pair_with_products(Plan& p, const Trace& t) {
   }
 }
 }  // namespace
+
+Plan::~Plan() {
+  if (reads_packed) forget_packed_of(this);
+}
 
 // ---- building -----------------------------------------------------------------------------------------------------------
 std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>& needed_nodes, const std::vector<bool>& root_nodes, bool assumes) {
