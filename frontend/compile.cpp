@@ -125,6 +125,7 @@ Stats stats() {
   r.plans_compiled = s.plans_compiled, r.kernels_compiled = s.kernels_compiled, r.recompiles = s.recompiles, r.plan_hits = s.plan_hits;
   r.kernels_launched = s.kernels_launched, r.flushes = s.flushes, r.tier0_flushes = s.tier0_flushes, r.eager_ops = s.eager_ops, r.eager_kernels = s.eager_kernels;
   r.library_calls = s.library_calls, r.cache_bytes = s.cache_bytes, r.disk_hits = s.disk_hits, r.evicted = s.evicted, r.ops_followed = s.ops_followed, r.frozen_calls = s.frozen_calls, r.tier2_kernels = s.tier2_kernels, r.tier2_kept = s.tier2_kept;
+  r.weights_packed = s.weights_packed, r.packed_reads = s.packed_reads;
   r.compile_ms = double(s.compile_ns) / 1e6, r.waited_compile_ms = double(s.waited_compile_ns) / 1e6;
   return r;
 }

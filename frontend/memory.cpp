@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <ostream>
 #include "frit/optim.h"
+#include "jit/packed_weights.h"
 #include "runtime/buffer.h"
 #include "tracer/memory_log.h"
 
@@ -12,7 +13,7 @@ namespace {
 Held held_of(const tracer::MemorySums& s) {
   using tracer::MemoryUse;
   const auto at = [&](MemoryUse u) { return s[size_t(u)]; };
-  return {at(MemoryUse::parameter), at(MemoryUse::optimizer_state), at(MemoryUse::gradient), at(MemoryUse::saved), at(MemoryUse::temporary), at(MemoryUse::other)};
+  return {at(MemoryUse::parameter), at(MemoryUse::optimizer_state), at(MemoryUse::gradient), at(MemoryUse::saved), at(MemoryUse::temporary), at(MemoryUse::other), at(MemoryUse::packed)};
 }
 // Logs in its scope.
 struct Logged {
@@ -29,6 +30,7 @@ Ledger ledger(const std::function<void()>& f) {
   synchronize();  // what was deferred before is not f's
   Logged logged;
   optim::detail::log_memory_of_all();
+  jit::log_packed_weights();
   f();
   synchronize();
   optim::detail::log_memory_of_all();
@@ -56,6 +58,7 @@ std::string Ledger::text() const {
   add("saved for backward", saved, at_peak.saved);
   add("temporaries", temporaries, at_peak.temporaries);
   add("others", others, at_peak.others);
+  if (packed_weights) add("packed weights", packed_weights, at_peak.packed_weights);
   s += "the peak was " + readable_bytes(peak) + "; its largest holders:\n";
   for (size_t i = 0; i < holders.size() && i < 10; ++i) {
     const Holder& h = holders[i];

@@ -206,13 +206,13 @@ PreparedProduct::PreparedProduct(Trace& t, uint32_t n, const Value& a, const Val
   }
   p.a_offset = offsets_[0].data(), p.b_offset = offsets_[1].data(), p.c_offset = offsets_[2].data();
 }
-void PreparedProduct::run(Epilogue* then, Prologue* before) const {
+void PreparedProduct::run(Epilogue* then, Prologue* before, const char* kept) const {
   if (p.m == 0 || p.n == 0 || p.batch == 0) {
     if (before) before->begin(0, p.batch * p.m);
     return;
   }
   count(&Counters::library_calls);
-  product_x86(p, a_, b_, c_, then, before);
+  product_x86(p, a_, b_, c_, then, before, kept);
 }
 ValueRef run_product(Trace& t, uint32_t n, Value& a, Value& b) {
   PreparedProduct product(t, n, a, b);

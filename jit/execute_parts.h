@@ -22,7 +22,7 @@ ValueRef run_product(Trace& t, uint32_t n, Value& a, Value& b);
 struct PreparedProduct {
   PreparedProduct(Trace& t, uint32_t n, const Value& a, const Value& b);
   PreparedProduct(const PreparedProduct&) = delete;
-  void run(Epilogue* then = nullptr, Prologue* before = nullptr) const;
+  void run(Epilogue* then = nullptr, Prologue* before = nullptr, const char* kept = nullptr) const;  // kept: B, packed
   Product p{};
   ValueRef out;  // whoever runs it keeps that alive
 

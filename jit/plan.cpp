@@ -2,6 +2,7 @@
 #include "jit/plan.h"
 #include <algorithm>
 #include <chrono>
+#include "jit/packed_weights.h"
 #include "runtime/source_line.h"
 
 namespace frit::jit {
@@ -139,6 +140,10 @@ void pair_with_products(Plan& p, const Trace& t) {
   }
 }
 }  // namespace
+
+Plan::~Plan() {
+  if (reads_packed) forget_packed_of(this);
+}
 
 // ---- building -----------------------------------------------------------------------------------------------------------
 std::shared_ptr<Plan> build_plan(const Trace& recorded, const std::vector<bool>& needed, const std::vector<bool>& roots, bool assumes) {

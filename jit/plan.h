@@ -82,6 +82,8 @@ struct Plan {
   uint32_t ops = 0;                   // recorded ops that it stands for
   std::mutex lock;                    // variants
   std::atomic<uint64_t> runs{0};
+  std::atomic<bool> reads_packed{false};  // packed_weights.h
+  ~Plan();
 };
 
 // assumes: see Graph.

@@ -6,8 +6,10 @@
 #include <chrono>
 #include <optional>
 #include "jit/eager_kernels.h"
+#include "jit/execute.h"
 #include "jit/execute_parts.h"
 #include "jit/history.h"
+#include "jit/packed_weights.h"
 #include "jit/plan.h"
 #include "jit/tiers.h"
 #include "runtime/error.h"
@@ -391,8 +393,16 @@ bool follows_rows(const Trace& t, const GroupRun& r, uint32_t product, int64_t n
   return found;
 }
 
+// A weight: what outlives the run, as its leaves may.
+std::shared_ptr<const PackedWeight> kept_right(Plan& plan, const Trace& t, uint32_t n, const Product& p, uint64_t run) {
+  const uint32_t right = t.nodes[n].call.in[1];
+  if (t.nodes[view_base(t, right)].call.op != Op::leaf) return nullptr;
+  std::shared_ptr<const PackedWeight> kept = packed_weight(p, *t.value[right], &plan, run);
+  if (kept) plan.reads_packed.store(true, std::memory_order_relaxed);
+  return kept;
+}
 // A product, with what makes its rows, if that is not yet done, and the step after it, if there is one. False: that one is still to be run.
-bool run_product_between(const std::shared_ptr<Plan>& plan, Trace& t, GroupRun* made_by, const PlanStep& step, const PlanStep* next, CompileWhere where) {
+bool run_product_between(const std::shared_ptr<Plan>& plan, Trace& t, GroupRun* made_by, const PlanStep& step, const PlanStep* next, CompileWhere where, uint64_t run) {
   const uint32_t n = step.index;
   for (int k = 0; k < 2; ++k) make_value(t, t.nodes[n].call.in[k]);
   std::optional<PreparedProduct> made;
@@ -421,10 +431,11 @@ bool run_product_between(const std::shared_ptr<Plan>& plan, Trace& t, GroupRun* 
     if (then) nodes.insert(nodes.end(), r->group.nodes.nodes.begin(), r->group.nodes.nodes.end());
     else r->outputs.clear();
   }
+  const std::shared_ptr<const PackedWeight> kept = kept_right(*plan, t, n, product.p, run);
   {
     LaunchScope scope(t, nodes.data(), nodes.size());
     scope.tier = before || then ? 1 : 0;
-    product.run(then ? &*then : nullptr, before ? &*before : nullptr);
+    product.run(then ? &*then : nullptr, before ? &*before : nullptr, kept ? kept->data() : nullptr);
   }
   UseScope::made(t, n);
   t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
@@ -434,7 +445,7 @@ bool run_product_between(const std::shared_ptr<Plan>& plan, Trace& t, GroupRun* 
   return true;
 }
 // A fused step, and the product after it with what comes after that. How many steps were run: none, when the first is to be run by itself.
-size_t run_before_product(const std::shared_ptr<Plan>& plan, Trace& t, size_t at, CompileWhere where) {
+size_t run_before_product(const std::shared_ptr<Plan>& plan, Trace& t, size_t at, CompileWhere where, uint64_t run) {
   const PlanStep &step = plan->steps[at], &next = plan->steps[at + 1];
   const uint32_t left = t.nodes[next.index].call.in[0], base = view_base(t, left);
   GroupRun r(plan->groups[step.index]);
@@ -455,7 +466,7 @@ size_t run_before_product(const std::shared_ptr<Plan>& plan, Trace& t, size_t at
     if (a.contiguous() && columns > 0 && a.numel() == t.numel(next.index) / columns * a.extent[a.rank - 1]) {
       frit::count(&Counters::kernels_launched);
       const bool third = next.then && at + 2 < plan->steps.size();
-      return run_product_between(plan, t, &r, next, third ? &plan->steps[at + 2] : nullptr, where) ? 3 : 2;
+      return run_product_between(plan, t, &r, next, third ? &plan->steps[at + 2] : nullptr, where, run) ? 3 : 2;
     }
   } catch (const std::exception&) {  // the product will fail again by itself
   }
@@ -465,7 +476,7 @@ size_t run_before_product(const std::shared_ptr<Plan>& plan, Trace& t, size_t at
 }  // namespace
 
 namespace {
-void run_step(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& step, CompileWhere where) {
+void run_step(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& step, CompileWhere where, uint64_t run) {
   if (step.fused) {
     PlanGroup& g = plan->groups[step.index];
     GroupRun r(g);
@@ -477,6 +488,8 @@ void run_step(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& step,
       r.outputs.clear();
       scope.cancel(), run_one_by_one(*plan, t, g);
     }
+  } else if (row(t.nodes[step.index].call.op).kind == RowKind::product && !interpreter_only()) {
+    run_product_between(plan, t, nullptr, step, nullptr, where, run);
   } else {
     run_single(t, step.index, step.pure);
   }
@@ -523,7 +536,7 @@ std::shared_ptr<Plan> plan_that_holds(const std::shared_ptr<Plan>& plan, const T
 }
 
 void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
-  plan->runs.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t number = plan->runs.fetch_add(1, std::memory_order_relaxed);
   Rewritten as_planned(plan->rewrite, t);
   WriteCounts::Storages written(plan->writes.memories.size());
   Failures failures(t);
@@ -537,15 +550,15 @@ void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
     const PlanStep& step = plan->steps[i];
     if (failures.any() && spread(*plan, step, failures)) continue;
     try {
-      const size_t together = step.before && !failures.any() ? run_before_product(plan, t, i, where) : 0;
+      const size_t together = step.before && !failures.any() ? run_before_product(plan, t, i, where, number) : 0;
       if (together) {
         for (size_t k = 0; k < together; ++k) finished(plan->steps[i + k]);
         i += together - 1;
         continue;
       }
       if (!step.then || failures.any()) {
-        run_step(plan, t, step, where);
-      } else if (run_product_between(plan, t, nullptr, step, &plan->steps[i + 1], where)) {
+        run_step(plan, t, step, where, number);
+      } else if (run_product_between(plan, t, nullptr, step, &plan->steps[i + 1], where, number)) {
         finished(step);
         finished(plan->steps[++i]);
         continue;

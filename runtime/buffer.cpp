@@ -87,6 +87,8 @@ Pools& pools() {
   return *p;
 }
 
+constinit std::atomic<void (*)() noexcept> let_go_first[8] = {};
+
 void publish(Pools& p, int64_t delta) {
   const int64_t now = p.published.fetch_add(delta, std::memory_order_relaxed) + delta;
   int64_t peak = p.peak.load(std::memory_order_relaxed);
@@ -365,7 +367,16 @@ std::string readable_bytes(int64_t bytes) {
   return text;
 }
 
+void before_release(void (*let_go)() noexcept) {
+  for (std::atomic<void (*)() noexcept>& place : let_go_first) {
+    void (*none)() noexcept = nullptr;
+    if (place.compare_exchange_strong(none, let_go)) return;
+  }
+}
+
 void release_cached_memory() {
+  for (const auto& place : let_go_first)
+    if (void (*const let_go)() noexcept = place.load()) let_go();
   Pools& p = pools();
   {
     std::lock_guard lock(p.mutex);

@@ -26,5 +26,8 @@ void reset_memory_peak();
 void set_memory_limit(int64_t bytes);  // on `reserved`; 0: none. FRIT_MEMORY_LIMIT sets it at the start
 std::string readable_bytes(int64_t bytes);  // "1.5 GiB"
 void release_cached_memory();  // gives every cached free block back to the system (this thread's and the shared ones)
+// What holds tensors that could be made again lets them go in this call, which comes first when cached memory is released, be it that memory is
+// short. It may free, and must not allocate here. As many as eight.
+void before_release(void (*let_go)() noexcept);
 
 }  // namespace frit

@@ -20,6 +20,7 @@ namespace frit {
   X(seed, count, "0", "", "seed of the random numbers until manual_seed is called")                                  \
   X(memory_limit, bytes, "0", "", "bytes that tensors may hold from the system; 0: no limit")                        \
   X(lower_peak, bytes, "1M", "", "plans that hold so many bytes of their own compute values again where they hold less then") \
+  X(packed_weights, bytes, "1G", "", "bytes that weights may take once more, laid out for products while they do not change; 0: none are kept") \
   X(tune, flag, "1", "", "tries kernels of their own for shapes that come again and again (tier 2)")                     \
   X(verify, count, "0", "", "every n-th run of a plan is repeated op by op and compared bit for bit; 0: none")          \
   X(verify_oracle, flag, "0", "", "those runs are compared with float64 too")                                         \

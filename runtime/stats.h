@@ -27,6 +27,8 @@ namespace frit {
   X(ops_followed, "recorded ops that were compared with a known trace, not inferred")   \
   X(frozen_calls, "calls of frozen functions that did not run them")                     \
   X(evicted, "plans and kernels dropped from full caches")                               \
+  X(weights_packed, "weights laid out for products once, to be kept while they do not change") \
+  X(packed_reads, "products that read one that was kept")                                 \
   X(bytes_read, "bytes that kernels read, from their arguments")                         \
   X(bytes_written, "bytes that kernels wrote")
 

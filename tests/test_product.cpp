@@ -148,15 +148,19 @@ std::string compare(const Case& t, uint64_t seed) {
     product_reference(p, origin(a.data(), pa), origin(b.data(), pb), expected.data() - pc.low * int64_t(sizeof(T)));
     const T *got = reinterpret_cast<const T*>(c.data()), *want = reinterpret_cast<const T*>(expected.data());
     static const bool wide = uses_avx512();
-    for (const int run : {0, 1, 2, 3}) {  // twice each, since a product of a known shape takes a shorter way
-      use_avx512(run >= 2);
-      if (run >= 2 && !uses_avx512()) break;
+    for (const int run : {0, 1, 2, 3, 4, 5}) {  // twice each, since a product of a known shape takes a shorter way; then with B packed before
+      const bool with_avx512 = run >= 2 && run != 4;
+      use_avx512(with_avx512);
+      const size_t packed = run >= 4 ? jit::packed_right_bytes(p) : 0;
+      if ((with_avx512 && !uses_avx512()) || (run >= 4 && !packed)) continue;
       std::copy(before.begin(), before.end(), c.data());
-      jit::product_x86(p, origin(a.data(), pa), origin(b.data(), pb), const_cast<char*>(origin(c.data(), pc)));
+      const Guarded kept(packed, true);
+      if (packed) jit::pack_right(p, origin(b.data(), pb), kept.data());
+      jit::product_x86(p, origin(a.data(), pa), packed ? nullptr : origin(b.data(), pb), const_cast<char*>(origin(c.data(), pc)), nullptr, nullptr, packed ? kept.data() : nullptr);
       use_avx512(wide);
       for (int64_t i = 0; i < pc.count; i++)
         if (!same(got[i], want[i]))
-          return t.text() + ", seed " + std::to_string(seed) + (run >= 2 ? ", AVX-512" : ", AVX2") + ": element " + std::to_string(i) + " of C's memory differs";
+          return t.text() + ", seed " + std::to_string(seed) + (with_avx512 ? ", AVX-512" : ", AVX2") + (packed ? ", packed before" : "") + ": element " + std::to_string(i) + " of C's memory differs";
     }
     return "";
   });

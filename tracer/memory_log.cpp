@@ -59,7 +59,7 @@ thread_local std::vector<Awaited> awaited;
 }  // namespace
 
 const char* memory_use_name(MemoryUse u) {
-  static const char* const names[memory_uses] = {"others", "temporaries", "saved for backward", "gradients", "optimiser state", "parameters"};
+  static const char* const names[memory_uses] = {"others", "temporaries", "saved for backward", "gradients", "optimiser state", "parameters", "packed weights"};
   return names[size_t(u)];
 }
 int64_t MemorySums::total() const {

@@ -11,7 +11,7 @@
 namespace frit::tracer {
 
 // The later one outweighs the earlier one. other: there before the log began, and none of those below.
-enum class MemoryUse : uint8_t { other, temporary, saved, gradient, optimizer_state, parameter, count };
+enum class MemoryUse : uint8_t { other, temporary, saved, gradient, optimizer_state, parameter, packed, count };
 constexpr size_t memory_uses = size_t(MemoryUse::count);
 const char* memory_use_name(MemoryUse u);
 

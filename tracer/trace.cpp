@@ -427,6 +427,7 @@ uint32_t Recorder::push(const Node& node) {
 void Recorder::touch(uint32_t node, Storage* s, bool writes) {
   if (writes) {
     s->version.fetch_add(1, std::memory_order_relaxed);
+    if (s->watched.load(std::memory_order_relaxed)) [[unlikely]] tell_watcher(*s, false);
     const Node& n = open->nodes[node];
     s->written_by.store(uint16_t(n.call.op), std::memory_order_relaxed), s->written_at.store(n.result.site, std::memory_order_relaxed);
     if (!eager) s->pending.fetch_add(1, std::memory_order_relaxed), open->pending.push_back(s);

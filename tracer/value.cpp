@@ -54,9 +54,30 @@ void release(Value* v) noexcept {
   release(v->storage);
   give(v);
 }
+
+namespace {
+constinit std::atomic<StorageWatcher> watcher{nullptr};
+constinit std::atomic<uint32_t> identities{0};
+}  // namespace
+uint32_t watch(Storage& s) {
+  uint32_t now = s.watched.load(std::memory_order_acquire), next = identities.load(std::memory_order_relaxed);
+  if (now) return now;
+  do
+    if (next == UINT32_MAX) return 0;
+  while (!identities.compare_exchange_weak(next, next + 1, std::memory_order_relaxed));
+  return s.watched.compare_exchange_strong(now, next + 1, std::memory_order_acq_rel) ? next + 1 : now;
+}
+void set_storage_watcher(StorageWatcher changed) { watcher.store(changed); }
+void tell_watcher(const Storage& s, bool gone) noexcept {
+  const uint32_t identity = s.watched.load(std::memory_order_acquire);
+  if (identity)
+    if (const StorageWatcher changed = watcher.load()) changed(identity, gone);
+}
+
 void retain(Storage* s) { s->refs.fetch_add(1, std::memory_order_relaxed); }
 void release(Storage* s) noexcept {
   if (s->refs.load(std::memory_order_acquire) != 1 && s->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (s->watched.load(std::memory_order_relaxed)) [[unlikely]] tell_watcher(*s, true);
   if (memory_logged()) [[unlikely]] detail::log_gone(s);
   if (!s->foreign) deallocate(s->data, s->bytes);
   else if (s->free_foreign) s->free_foreign(s->context);

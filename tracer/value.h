@@ -12,6 +12,7 @@ struct Storage {
   std::atomic<uint32_t> refs{1};
   std::atomic<uint32_t> version{0};
   std::atomic<uint32_t> pending{0};  // writes that are recorded and not yet run: who reads the bytes has to flush
+  std::atomic<uint32_t> watched{0};  // an identity, once somebody asked for one: he is told of writes and of the end
   void* data = nullptr;
   size_t bytes = 0;
   void (*free_foreign)(void* context) = nullptr;  // storage that Frit does not own
@@ -48,6 +49,13 @@ struct Value {
     return true;
   }
 };
+
+// What is made from a storage's bytes and kept beside it. The identity is no other storage's, not even of one at the same address later; 0: there
+// are no more. `changed` is called when a write is recorded, and when the storage goes; any thread.
+uint32_t watch(Storage& s);
+using StorageWatcher = void (*)(uint32_t identity, bool gone) noexcept;
+void set_storage_watcher(StorageWatcher changed);
+void tell_watcher(const Storage& s, bool gone) noexcept;
 
 Value* companion_of(const Value& v, int which);  // throws InternalError where there is none
 void retain(Value* v);

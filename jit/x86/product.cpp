@@ -10,6 +10,18 @@
 #include "runtime/launch.h"
 
 namespace frit::jit {
+
+// C is computed as its transpose when only that makes its rows contiguous, and where A has few rows and B's columns are contiguous (x W^T):
+// then B is read in place and A, the smaller one, is packed.
+bool products::computes_transpose(const Product& p) {
+  if (p.m == 1 || p.n == 1) return false;
+  if (p.c_row == 1 && p.c_col != 1) return true;
+  if (p.b_row != 1 || p.b_col == 1 || p.a_col != 1 || p.c_col != 1 || !is_floating(p.dtype) || is_half(p.dtype)) return false;
+  const int64_t size = int64_t(size_of(p.dtype)), lanes = (uses_avx512() ? 64 : 32) / size;
+  const bool lanes_used = p.m <= lanes || p.m * 4 >= (p.m + lanes - 1) / lanes * lanes * 3;
+  return p.m <= 4 * lanes && lanes_used && p.n >= 2 * p.m && p.n * p.k * size > 64 << 10;
+}
+
 namespace {
 using products::View;
 
@@ -61,17 +73,6 @@ Multiply multiply_of(const Product& p) {
   return f;
 }
 
-// C is computed as its transpose when only that makes its rows contiguous, and where A has few rows and B's columns are contiguous (x W^T):
-// then B is read in place and A, the smaller one, is packed.
-bool computes_transpose(const Product& p) {
-  if (p.m == 1 || p.n == 1) return false;
-  if (p.c_row == 1 && p.c_col != 1) return true;
-  if (p.b_row != 1 || p.b_col == 1 || p.a_col != 1 || p.c_col != 1 || !is_floating(p.dtype) || is_half(p.dtype)) return false;
-  const int64_t size = int64_t(size_of(p.dtype)), lanes = (uses_avx512() ? 64 : 32) / size;
-  const bool lanes_used = p.m <= lanes || p.m * 4 >= (p.m + lanes - 1) / lanes * lanes * 3;
-  return p.m <= 4 * lanes && lanes_used && p.n >= 2 * p.m && p.n * p.k * size > 64 << 10;
-}
-
 View whole_view(const Product& p, bool transposed, Epilogue* then, Prologue* before) {
   View v{p.dtype, p.m, p.n, p.k, nullptr, nullptr, nullptr, p.a_row, p.a_col, p.b_row, p.b_col, p.c_row, p.c_col};
   v.then = then, v.before = before, v.turned = transposed;
@@ -110,6 +111,7 @@ View part_of(const View& v, int64_t row, int64_t rows, int64_t column, int64_t c
   part.a += row * v.a_row * size;
   part.b += column * v.b_col * size;
   part.c += (row * v.c_row + column * v.c_col) * size;
+  if (v.kept) part.kept += column * v.k * v.compute_size();  // parts begin at a strip
   part.then_row += v.turned ? column : row;
   part.then_column += v.turned ? row : column;
   return part;
@@ -183,7 +185,7 @@ bool rows_continue(const Product& p) {
 
 }  // namespace
 
-void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then, Prologue* before) {
+void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then, Prologue* before, const char* kept) {
   if (p.m <= 0 || p.n <= 0 || p.batch <= 0) return;
   const auto finished = [&] {
     if (then) then->run(0, p.batch * p.m, 0, p.n);
@@ -192,7 +194,7 @@ void product_x86(const Product& p, const void* a, const void* b, void* c, Epilog
   const auto all_begins = [&] {
     if (Prologue* const all = std::exchange(before, nullptr)) all->begin(0, p.batch * p.m);
   };
-  const bool small = work < serial_work || (!then && !before && work < 10 * serial_work && num_threads() == 1);
+  const bool small = !kept && (work < serial_work || (!then && !before && work < 10 * serial_work && num_threads() == 1));
   if (work < serial_work) all_begins();
   if (small && products::multiply_known(p, a, b, c)) return finished();
   static const bool generates_code = cpu_info().generates_code();
@@ -203,12 +205,13 @@ void product_x86(const Product& p, const void* a, const void* b, void* c, Epilog
     one.m = p.batch * p.m;
     const int64_t size = int64_t(size_of(p.dtype));
     one.a_offset = one.c_offset = nullptr;
-    return product_x86(one, static_cast<const char*>(a) + p.a_offset[0] * size, b, static_cast<char*>(c) + p.c_offset[0] * size, then, before);
+    return product_x86(one, static_cast<const char*>(a) + p.a_offset[0] * size, b, static_cast<char*>(c) + p.c_offset[0] * size, then, before, kept);
   }
-  const bool transposed = computes_transpose(p);
+  const bool transposed = !kept && products::computes_transpose(p);
   const Multiply multiply = multiply_of(p);
   if (transposed || multiply != products::multiply_matrices) all_begins();
-  const Batch batch{p, whole_view(p, transposed, then, before), transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
+  Batch batch{p, whole_view(p, transposed, then, before), transposed, static_cast<const char*>(a), static_cast<const char*>(b), static_cast<char*>(c)};
+  batch.view.kept = kept;
   run(batch, p.batch, multiply);
   if (small && multiply == products::multiply_matrices) products::remember(p, batch[0], transposed);
 }

@@ -23,8 +23,12 @@ class Prologue {
 };
 
 // Float32, Float64, Float16, BFloat16 on generated code; integers by plain loops. Parallel over batches and blocks of C.
-// Throws std::bad_alloc when a packing buffer cannot be had.
-void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then = nullptr, Prologue* before = nullptr);
+// Throws std::bad_alloc when a packing buffer cannot be had. kept: B as pack_right made it; then b is not read.
+void product_x86(const Product& p, const void* a, const void* b, void* c, Epilogue* then = nullptr, Prologue* before = nullptr, const char* kept = nullptr);
+// B once more as the micro-kernels read it, for all products with that B, whatever their A. Bytes of it; 0: p has to be made without.
+size_t packed_right_bytes(const Product& p);
+bool gains_from_packed(const Product& p);  // where it was measured to be faster
+void pack_right(const Product& p, const void* b, char* out);
 void release_product_buffers();  // gives the packing buffers of all threads that are not in use back to the system
 
 }  // namespace frit::jit

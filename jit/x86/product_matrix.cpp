@@ -49,7 +49,7 @@ class Driver {
  public:
   explicit Driver(const View& view)
       : v(view),
-        s(choose_schedule(view)),
+        s(view.kept ? kept_schedule(view) : choose_schedule(view)),
         size(view.compute_size()),
         storage_size(int64_t(size_of(view.storage))),
         lanes(s.register_bytes / size),
@@ -69,7 +69,7 @@ class Driver {
     }
     keep_right = !s.all_panels || panels * depth * columns_kept * size <= kept_right_bytes;
     if (s.left == LeftMode::Packed) left_bytes = round_up(std::min(s.block_rows, v.m) * (depth * size + pack_overhang) + pack_overhang, 64);
-    if (s.right != RightMode::Rows) right_bytes = round_up(columns_kept * depth * size * (s.all_panels && keep_right ? panels : 1), 64) + 64;
+    if (s.right != RightMode::Rows && !view.kept) right_bytes = round_up(columns_kept * depth * size * (s.all_panels && keep_right ? panels : 1), 64) + 64;
     if (!direct) c_bytes = round_up((view.right ? v.m : std::min(s.block_rows, v.m)) * columns_kept * size, 64);
     if (view.left) {
       left_stride = (depth + 7) / 8 * 8 + 8;  // rows of a power of two would share the sets of a cache
@@ -185,6 +185,7 @@ void Driver::pack_right_windows(const Block& b) {
 }
 
 void Driver::pack_right(const Block& b) {
+  if (v.kept) return;
   if (v.right) return pack_right_windows(b);
   const int64_t rows_at_once = v.b_col == 1 ? pack_rows_at_once : b.depth;
   for (int64_t k = 0; k < b.depth; k += rows_at_once)
@@ -233,7 +234,7 @@ void Driver::block(const Block& b) {
 int64_t Driver::strip_at(int64_t column, int64_t columns) const {
   const int64_t left_over = columns - column;
   if (left_over <= strip) return left_over;
-  if (s.register_bytes < 64 || s.vectors < 3 || left_over > strip + lanes) return strip;
+  if (v.kept || s.register_bytes < 64 || s.vectors < 3 || left_over > strip + lanes) return strip;
   return (s.vectors + 2) / 2 * lanes;
 }
 
@@ -252,11 +253,12 @@ int Driver::rows_of_tile(int vectors) const {
 }
 
 // One strip of B against all row tiles of the block. A fresh strip is packed by the first tile; the next four tiles, whose quarter
-// of K each is enough, prefetch the strip to the right.
+// of K each is enough, prefetch the strip to the right. One that was packed before the product is read by the first tile as if it lay in place, since
+// that prefetches; the next four do as above.
 void Driver::strip_of_tiles(const Block& b, int64_t j, int64_t width, TileArgs& g) {
   const bool packing = s.right == RightMode::PackOnUse && b.fresh;
   const char* const in_place = right_at(b.depth_from, b.column + j);
-  char* const packed = s.right == RightMode::Rows ? nullptr : b.right + j * b.depth * size;
+  const char* const packed = v.kept ? kept_strip(v, b.column + j, b.depth_from, width) : s.right == RightMode::Rows ? nullptr : b.right + j * b.depth * size;
   const int64_t tail = width & (lanes - 1);
   const int vectors = int((width + lanes - 1) >> std::countr_zero(uint64_t(lanes)));
   const RowTiles tiles(b.rows, rows_of_tile(vectors), s.register_bytes == 64);
@@ -264,12 +266,13 @@ void Driver::strip_of_tiles(const Block& b, int64_t j, int64_t width, TileArgs& 
   g.mask = s.register_bytes == 64 ? mask_bits + tail : tail_mask(tail, size);
   g.c = b.c + j * size;
   g.a = s.left == LeftMode::Packed || v.left ? left : left_at(b.row, b.depth_from);
-  g.packed = packed;
+  g.packed = const_cast<char*>(packed);  // written where it is packed on use
   g.next = in_place + width * size;
+  if (v.kept) g.b_row = vectors * s.register_bytes, g.next = packed + b.depth * g.b_row;
   const auto call = [&](RightMode mode, bool prefetch, int64_t count) {
     key.right = mode;
     key.prefetch = prefetch;
-    g.b = mode == RightMode::Packed ? packed : in_place;
+    g.b = mode == RightMode::Packed || v.kept ? packed : in_place;
     g.tiles = count;
     const TileKernel kernel = tile_kernel(key);
     if (!list)
@@ -280,7 +283,8 @@ void Driver::strip_of_tiles(const Block& b, int64_t j, int64_t width, TileArgs& 
     g.c += count * key.rows * g.c_row;
   };
   bool first = packing;
-  int64_t prefetching = packing && s.prefetch && j + width < b.columns ? 4 : 0;
+  bool streams = v.kept && b.fresh;
+  int64_t prefetching = streams ? 4 : packing && s.prefetch && j + width < b.columns ? 4 : 0;
   for (int t = 0; t < tiles.runs; t++) {
     int64_t left_over = tiles.run[t].count;
     key.rows = tiles.run[t].rows;
@@ -288,6 +292,11 @@ void Driver::strip_of_tiles(const Block& b, int64_t j, int64_t width, TileArgs& 
     if (first) {
       call(RightMode::PackOnUse, s.prefetch, 1);
       first = false;
+      left_over--;
+    }
+    if (streams) {
+      call(RightMode::Rows, true, 1);
+      streams = false;
       left_over--;
     }
     if (const int64_t count = std::min(left_over, prefetching)) {

@@ -133,6 +133,7 @@ struct View {
   // Of a convolution: B, or A, is read through windows, whose places, or k, begin at `first`.
   const Windows *left = nullptr, *right = nullptr;
   int64_t first = 0;
+  const char* kept = nullptr;             // B, packed before this product (product_kept.cpp)
   bool accumulate = false;                // C += instead of C =
   bool wide_result = false;               // C has the computing type
   const struct Scattered* result = nullptr;  // where C's columns lie; null: c_col apart
@@ -162,7 +163,12 @@ struct Schedule {
   bool along_rows = false;  // B is read in place and lies in L2: a row tile is finished before the next; otherwise a strip is
   int64_t block_rows = 96, block_columns = 768;  // columns: whole strips of every tile
 };
+Schedule kept_schedule(const View& v);    // where B was packed before: strips of every tile's columns
+// Where its strip of columns from `column` on begins for a panel; width: the strip's.
+const char* kept_strip(const View& v, int64_t column, int64_t depth_from, int64_t width);
 Schedule choose_schedule(const View& v);  // of a product with k >= 1; a pure function of the view, the caches and the instruction set
+
+bool computes_transpose(const Product& p);
 
 // The kernel calls of a product for which nothing is packed; the operands as distances from their beginnings.
 struct TileCalls {

@@ -81,6 +81,7 @@ inline jit::Stats minus(jit::Stats a, const jit::Stats& b) {
   a.plans_compiled -= b.plans_compiled, a.kernels_compiled -= b.kernels_compiled, a.recompiles -= b.recompiles, a.plan_hits -= b.plan_hits;
   a.kernels_launched -= b.kernels_launched, a.flushes -= b.flushes, a.tier0_flushes -= b.tier0_flushes, a.eager_ops -= b.eager_ops;
   a.eager_kernels -= b.eager_kernels, a.library_calls -= b.library_calls, a.evicted -= b.evicted;
+  a.weights_packed -= b.weights_packed, a.packed_reads -= b.packed_reads;
   a.compile_ms -= b.compile_ms, a.waited_compile_ms -= b.waited_compile_ms;
   return a;
 }

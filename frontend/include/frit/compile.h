@@ -60,7 +60,8 @@ struct FrozenError : Error { using Error::Error; };
 
 struct Stats {
   int64_t plans_compiled, kernels_compiled, recompiles, plan_hits, kernels_launched, flushes, tier0_flushes, eager_ops, eager_kernels, library_calls,
-      cache_bytes, disk_hits, evicted, ops_followed, frozen_calls, tier2_kernels, tier2_kept;
+      cache_bytes, disk_hits, evicted, ops_followed, frozen_calls, tier2_kernels, tier2_kept,
+      weights_packed, packed_reads;                   // to be kept while they do not change; products that read such a one
   double compile_ms;
   double waited_compile_ms;                           // of these for plans and fused kernels, in the program's own threads: 0 when compiles are in the background
 };

@@ -20,7 +20,8 @@ struct Held {
   int64_t saved = 0;            // what forward left for a backward to read: activations, and inputs of the model too
   int64_t temporaries = 0;      // all else that was made meanwhile, results too
   int64_t others = 0;           // all else that was there before
-  int64_t total() const { return parameters + optimizer_state + gradients + saved + temporaries + others; }
+  int64_t packed_weights = 0;   // weights once more, as products read them; let go when the weight is written or goes, or memory is short
+  int64_t total() const { return parameters + optimizer_state + gradients + saved + temporaries + others + packed_weights; }
 };
 struct Holder {
   std::string kind, what, line; // "saved for backward", "relu f32[64, 256]", "train.cpp:31"; the line is empty where it is not known
