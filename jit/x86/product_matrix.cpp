@@ -93,10 +93,7 @@ class Driver {
   void panel_by_panel(int64_t column, int64_t columns);
   void block_by_block(int64_t column, int64_t columns);
   void block(const Block& b);
-  int64_t strip_at(int64_t column, int64_t columns) const;
-  int rows_of_tile(int vectors) const;
-  int64_t strips_at(int64_t column, int64_t columns) const;
-  void strip_of_tiles(const Block& b, int64_t j, int64_t width, TileArgs& g);
+  void strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, int64_t width, TileArgs& g);
   void pack_left(const Block& b, const RowTiles& tiles);
   void pack_right(const Block& b);
   void pack_right_windows(const Block& b);
@@ -178,8 +175,8 @@ void Driver::store_result(int64_t row, int64_t rows, int64_t column, int64_t col
 
 void Driver::pack_right_windows(const Block& b) {
   const WindowPanel panel(*v.right, b.depth_from, b.depth, v.first + b.column, b.columns, patch);
-  for (int64_t j = 0, width; j < b.columns; j += width) {
-    width = strip_at(j, b.columns);
+  for (int64_t j = 0; j < b.columns; j += strip) {
+    const int64_t width = std::min(strip, b.columns - j);
     panel.copy(b.right + j * b.depth * size, (width + lanes - 1) & -lanes, j, width);
   }
 }
@@ -189,9 +186,8 @@ void Driver::pack_right(const Block& b) {
   if (v.right) return pack_right_windows(b);
   const int64_t rows_at_once = v.b_col == 1 ? pack_rows_at_once : b.depth;
   for (int64_t k = 0; k < b.depth; k += rows_at_once)
-    for (int64_t j = 0, width; j < b.columns; j += width) {
-      width = strip_at(j, b.columns);
-      const int64_t stride = (width + lanes - 1) & -lanes;
+    for (int64_t j = 0; j < b.columns; j += strip) {
+      const int64_t width = std::min(strip, b.columns - j), stride = (width + lanes - 1) & -lanes;
       pack(b.right + (j * b.depth + k * stride) * size, right_at(b.depth_from + k, b.column + j), v.b_row, v.b_col,
            std::min(rows_at_once, b.depth - k), width, stride);
     }
@@ -215,7 +211,8 @@ void Driver::pack_left(const Block& b, const RowTiles& tiles) {
 
 void Driver::block(const Block& b) {
   if (b.column == 0 && b.depth_from == 0 && !list) v.begins(b.row, b.rows);
-  if (s.left == LeftMode::Packed) pack_left(b, RowTiles(b.rows, s.rows, s.register_bytes == 64));
+  const RowTiles tiles(b.rows, s.rows, s.register_bytes == 64);
+  if (s.left == LeftMode::Packed) pack_left(b, tiles);
   if (v.left) WindowPanel(*v.left, v.first + b.row, b.rows, b.depth_from, b.depth, patch).copy(left, left_stride, 0, b.depth);
   TileArgs g{};
   g.k = b.depth;
@@ -224,44 +221,21 @@ void Driver::block(const Block& b) {
   g.b_row = v.b_row * storage_size;
   g.c_row = b.c_row;
   for (int64_t j = 0, width; j < b.columns; j += g.strips * width) {
-    width = strip_at(j, b.columns);
-    g.strips = s.along_rows ? strips_at(j, b.columns) : 1;
-    strip_of_tiles(b, j, width, g);
+    width = std::min(strip, b.columns - j);
+    g.strips = s.along_rows && width == strip ? (b.columns - j) / strip : 1;  // the kernel walks them
+    strip_of_tiles(b, tiles, j, width, g);
   }
-}
-
-// Columns of the strip that begins at this one. With AVX-512 no strip is much thinner than the others: what is left over is shared by two.
-int64_t Driver::strip_at(int64_t column, int64_t columns) const {
-  const int64_t left_over = columns - column;
-  if (left_over <= strip) return left_over;
-  if (v.kept || s.register_bytes < 64 || s.vectors < 3 || left_over > strip + lanes) return strip;
-  return (s.vectors + 2) / 2 * lanes;
-}
-
-// Full ones from there on: the kernel walks them.
-int64_t Driver::strips_at(int64_t column, int64_t columns) const {
-  int64_t count = 1;
-  if (strip_at(column, columns) == strip)
-    while (column + count * strip < columns && strip_at(column + count * strip, columns) == strip) count++;
-  return count;
-}
-
-// A strip of fewer registers has room for more rows.
-int Driver::rows_of_tile(int vectors) const {
-  if (s.register_bytes < 64 || s.left == LeftMode::Packed || vectors == s.vectors || v.m < 12) return s.rows;
-  return std::max(s.rows, vectors == 3 ? 8 : 12);
 }
 
 // One strip of B against all row tiles of the block. A fresh strip is packed by the first tile; the next four tiles, whose quarter
 // of K each is enough, prefetch the strip to the right. One that was packed before the product is read by the first tile as if it lay in place, since
 // that prefetches; the next four do as above.
-void Driver::strip_of_tiles(const Block& b, int64_t j, int64_t width, TileArgs& g) {
+void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, int64_t width, TileArgs& g) {
   const bool packing = s.right == RightMode::PackOnUse && b.fresh;
   const char* const in_place = right_at(b.depth_from, b.column + j);
   const char* const packed = v.kept ? kept_strip(v, b.column + j, b.depth_from, width) : s.right == RightMode::Rows ? nullptr : b.right + j * b.depth * size;
   const int64_t tail = width & (lanes - 1);
   const int vectors = int((width + lanes - 1) >> std::countr_zero(uint64_t(lanes)));
-  const RowTiles tiles(b.rows, rows_of_tile(vectors), s.register_bytes == 64);
   TileKey key{size == 8, s.register_bytes == 64, 1, vectors, s.left, s.right, b.depth_from > 0 || v.accumulate, tail != 0, false};
   g.mask = s.register_bytes == 64 ? mask_bits + tail : tail_mask(tail, size);
   g.c = b.c + j * size;

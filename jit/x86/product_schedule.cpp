@@ -64,7 +64,7 @@ Schedule choose_narrow_schedule(const View& v) {
 }
 
 // ---- AVX-512: 32 registers of 16 floats --------------------------------------------------------------------------------------
-constexpr int64_t few_rows = 48, some_rows = 128;  // of A
+constexpr int64_t few_rows = 48, some_rows = 128, many_rows = 512;  // of A
 
 void choose_wide_tile(const View& v, int64_t lanes, Schedule& s) {
   const auto tile = [&](int rows, int vectors) { s.rows = rows, s.vectors = vectors; };
@@ -76,7 +76,7 @@ void choose_wide_tile(const View& v, int64_t lanes, Schedule& s) {
     tile(2, 6);
   else if (v.m <= 4)
     tile(4, 6);
-  else if (v.m <= 6 || (v.m > few_rows && v.n % (4 * lanes) == 0 && (v.m <= some_rows || v.n == 4 * lanes)))
+  else if (v.m <= 6 || (v.m > few_rows && (v.b_col != 1 || is_half(v.storage) || v.n == 4 * lanes || (v.m <= some_rows && v.n % (4 * lanes) == 0))))
     tile(6, 4);
   else if (v.m == 13 || v.m == 14)
     tile(14, 2);
@@ -96,9 +96,9 @@ void place_wide_right(const View& v, int64_t l1, int64_t l2, Schedule& s) {
   else if (v.m <= 8 || (v.m <= some_rows && bytes <= double(l2)))
     s.right = RightMode::Rows;
   else if (bytes <= double(l1) || (v.n <= 4 * lanes && bytes <= double(l2 / 8)))
-    s.right = v.m <= 512 && rows_are_lines ? RightMode::Rows : RightMode::PackOnUse;
+    s.right = v.m <= many_rows && rows_are_lines ? RightMode::Rows : RightMode::PackOnUse;
   else
-    s.right = near && s.left != LeftMode::Packed ? RightMode::Rows : RightMode::PackOnUse;
+    s.right = near && v.m <= many_rows && s.left != LeftMode::Packed ? RightMode::Rows : RightMode::PackOnUse;
   s.along_rows = near && s.right == RightMode::Rows;
   s.prefetch = s.right == RightMode::Rows ? bytes > double(l2 / 2) : s.right == RightMode::PackOnUse && bytes > double(l2 / 8);
 }
