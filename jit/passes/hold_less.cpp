@@ -7,7 +7,6 @@
 // again; then comes the step that has the peak now. The graph with the lowest peak is taken. Start at hold_less.
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include "jit/passes/minimum_cut.h"
 #include "jit/passes/passes.h"
@@ -28,6 +27,7 @@ constexpr double least_gain = 0.03;       // of the peak, or all stays as it was
 constexpr double most_time = 0.03;        // of the plan's
 constexpr double flops_per_byte = 10;     // of a product, in the time of a byte
 constexpr double drawing = 30;            // an element of a source, in bytes
+constexpr double least_cut = 0.02;        // of the peak, by which one cut lowers it
 constexpr int most_cuts = 12;
 constexpr size_t most_values = 400;       // in one network
 constexpr int64_t least_part = 1024;      // of the peak, in bytes, that is worth it
@@ -283,6 +283,14 @@ class Holding {
   std::vector<Wanted> wanted_;
   std::set<uint32_t> again_;
 };
+struct State {
+  Graph graph;
+  std::shared_ptr<Plan> plan;
+  PlanMemory memory;
+  explicit State(const Graph& g) : graph(g), plan(plan_of(graph)), memory(plan_memory(*plan, graph.trace())) {}
+  State(const State&) = default;
+  State& operator=(State&&) = default;
+};
 }  // namespace
 
 void hold_less(Graph& g) {
@@ -292,27 +300,23 @@ void hold_less(Graph& g) {
   const int64_t least_peak = settings().lower_peak;
   if (all < least_peak) return;
   g.drop_unneeded();
-  std::shared_ptr<Plan> plan = plan_of(g);
-  PlanMemory memory = plan_memory(*plan, g.trace());
-  if (memory.peak < least_peak) return;
-  const int64_t before = memory.peak;
-  const double time = time_of(*plan, g.trace());
-  int64_t lowest = before;
-  std::optional<Graph> best;
-  Graph now(g);
-  for (int cut = 0; cut < most_cuts; ++cut) {
-    if (!Holding(now, *plan, memory, exchange * time / double(before)).lower()) break;
-    now.verify();
-    plan = plan_of(now);
-    memory = plan_memory(*plan, now.trace());
-    if (time_of(*plan, now.trace()) > time * (1 + most_time)) break;
-    if (memory.peak >= lowest) continue;
-    lowest = memory.peak;
-    best.emplace(now);
+  State best(g), now(g);
+  if (best.memory.peak < least_peak) return;
+  const int64_t before = best.memory.peak;
+  const double time = time_of(*best.plan, g.trace());
+  double price = exchange * time / double(before);
+  int idle = 0;  // cuts since the peak fell by much: one may only move it to another step
+  for (int cut = 0; cut < most_cuts && idle < 2 && Holding(now.graph, *now.plan, now.memory, price).lower(); ++cut) {
+    now.graph.verify();
+    now = State(now.graph);
+    const bool dear = time_of(*now.plan, now.graph.trace()) > time * (1 + most_time);
+    idle = !dear && double(now.memory.peak) > double(best.memory.peak) * (1 - least_cut) ? idle + 1 : 0;
+    if (dear) now = State(best), price *= 0.75;  // the cheapest of it may do
+    else if (now.memory.peak < best.memory.peak) best = State(now);
   }
-  if (double(lowest) > double(before) * (1 - least_gain)) return;
-  g = std::move(*best);
-  g.note = "at most " + readable_bytes(lowest) + " above what is read, not " + readable_bytes(before);
+  if (double(best.memory.peak) > double(before) * (1 - least_gain)) return;
+  g = std::move(best.graph);
+  g.note = "at most " + readable_bytes(best.memory.peak) + " above what is read, not " + readable_bytes(before);
 }
 
 }  // namespace frit::jit
