@@ -7,7 +7,6 @@
 // again; then comes the step that has the peak now. The graph with the lowest peak is taken. Start at hold_less.
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include "jit/passes/minimum_cut.h"
 #include "jit/passes/passes.h"
@@ -25,9 +24,10 @@ namespace {
 // touched is not paged in. One percent of the time has to save six of the peak.
 constexpr double exchange = 1.0 / 6;
 constexpr double least_gain = 0.03;       // of the peak, or all stays as it was
-constexpr double most_time = 0.03;        // of the plan's
+constexpr double most_time = 0.025;       // of the plan's
 constexpr double flops_per_byte = 10;     // of a product, in the time of a byte
 constexpr double drawing = 30;            // an element of a source, in bytes
+constexpr double least_cut = 0.02;        // of the peak, by which one cut lowers it
 constexpr int most_cuts = 12;
 constexpr size_t most_values = 400;       // in one network
 constexpr int64_t least_part = 1024;      // of the peak, in bytes, that is worth it
@@ -58,7 +58,7 @@ double time_of(const Plan& p, const Trace& t) {
 
 class Holding {
  public:
-  Holding(Graph& g, const Plan& p, const PlanMemory& m, double price) : g_(g), t_(g.trace()), plan_(p), peak_(m.step), least_(m.peak / least_part), price_(price), step_(g.count(), none), stored_(g.count()) {
+  Holding(Graph& g, const Plan& p, const PlanMemory& m, double price, double most) : g_(g), t_(g.trace()), plan_(p), peak_(m.step), least_(m.peak / least_part), price_(price), most_(most), step_(g.count(), none), stored_(g.count()) {
     g_.number_nodes();
     for (uint32_t s = 0; s < p.steps.size(); ++s) {
       for (uint32_t n : nodes(s)) step_[n] = s;
@@ -196,7 +196,37 @@ class Holding {
     if (!network.cut(source, sink) || network.flow() >= before * 0.999) return false;
     for (const auto& [n, p] : place)
       if (!network.on_source_side(p.in)) again_.insert(n);
+    keep_best();
     return !again_.empty();
+  }
+  // Of what is independent, the parts that lower the peak most for their time, as long as there is some.
+  void keep_best() {
+    std::map<uint32_t, uint32_t> part;  // by node: a node that stands for those which are chosen together
+    const auto find = [&](uint32_t n) {
+      for (part.try_emplace(n, n); part[n] != n;) n = part[n];
+      return n;
+    };
+    for (uint32_t n : again_) find(n);
+    for (uint32_t n : again_)
+      for (int k = 0; k < t_.input_count(n); ++k)
+        if (const uint32_t in = t_.input(n, k); !g_.is_number(in))
+          if (const uint32_t base = view_base(t_, in); again_.count(base) || (!wanted_value_[base] && hold_price(base) > 0)) part[find(base)] = find(n);
+    struct Part {
+      double saved = 0, cost = 0;
+    };
+    std::map<uint32_t, Part> parts;
+    for (const auto& [n, unused] : std::map<uint32_t, uint32_t>(part)) {
+      Part& p = parts[find(n)];
+      if (!again_.count(n)) p.saved -= double(bytes_of(t_, n));
+      else p.cost += repeat_price(n), p.saved += wanted_value_[n] && hold_price(n) > 0 ? double(bytes_of(t_, n)) : 0;
+    }
+    std::vector<std::pair<uint32_t, Part>> sorted(parts.begin(), parts.end());
+    std::stable_sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.second.saved * b.second.cost > b.second.saved * a.second.cost; });
+    double left = most_;
+    std::set<uint32_t> taken;
+    for (const auto& [n, p] : sorted)
+      if (p.cost <= left) left -= p.cost, taken.insert(n);
+    std::erase_if(again_, [&](uint32_t n) { return !taken.count(find(n)); });
   }
 
   // Copies for the step, before the first of its nodes that reads one of them.
@@ -276,12 +306,21 @@ class Holding {
   const size_t peak_;
   const int64_t least_;                         // bytes of what is worth it
   const double price_;                          // of a byte held, in bytes moved
+  const double most_;                           // bytes moved that all may cost
   std::vector<uint32_t> step_;                  // by node: that computes it
   std::vector<bool> stored_, early_, at_peak_, wanted_value_, shared_;  // by node; shared: a later step writes or shows its memory
   std::vector<uint32_t> until_;                 // by node: the last that would read it
   std::vector<std::set<uint32_t>> users_;       // by node: later steps that would compute it
   std::vector<Wanted> wanted_;
   std::set<uint32_t> again_;
+};
+struct State {
+  Graph graph;
+  std::shared_ptr<Plan> plan;
+  PlanMemory memory;
+  explicit State(const Graph& g) : graph(g), plan(plan_of(graph)), memory(plan_memory(*plan, graph.trace())) {}
+  State(const State&) = default;
+  State& operator=(State&&) = default;
 };
 }  // namespace
 
@@ -292,27 +331,25 @@ void hold_less(Graph& g) {
   const int64_t least_peak = settings().lower_peak;
   if (all < least_peak) return;
   g.drop_unneeded();
-  std::shared_ptr<Plan> plan = plan_of(g);
-  PlanMemory memory = plan_memory(*plan, g.trace());
-  if (memory.peak < least_peak) return;
-  const int64_t before = memory.peak;
-  const double time = time_of(*plan, g.trace());
-  int64_t lowest = before;
-  std::optional<Graph> best;
-  Graph now(g);
-  for (int cut = 0; cut < most_cuts; ++cut) {
-    if (!Holding(now, *plan, memory, exchange * time / double(before)).lower()) break;
-    now.verify();
-    plan = plan_of(now);
-    memory = plan_memory(*plan, now.trace());
-    if (time_of(*plan, now.trace()) > time * (1 + most_time)) break;
-    if (memory.peak >= lowest) continue;
-    lowest = memory.peak;
-    best.emplace(now);
+  State best(g), now(g);
+  if (best.memory.peak < least_peak) return;
+  const int64_t before = best.memory.peak;
+  const double time = time_of(*best.plan, g.trace());
+  const double price = exchange * time / double(before);
+  double spent = 0, most = time * most_time;
+  int idle = 0;  // cuts since the peak fell by much: one may only move it to another step
+  for (int cut = 0; cut < most_cuts && idle < 2 && Holding(now.graph, *now.plan, now.memory, price, most - spent).lower(); ++cut) {
+    now.graph.verify();
+    now = State(now.graph);
+    const bool dear = time_of(*now.plan, now.graph.trace()) - time > time * most_time;
+    idle = !dear && double(now.memory.peak) > double(best.memory.peak) * (1 - least_cut) ? idle + 1 : 0;
+    if (dear) now = State(best), most = (most + spent) / 2;  // it costs more than it seemed
+    else if (now.memory.peak < best.memory.peak) best = State(now);
+    spent = time_of(*now.plan, now.graph.trace()) - time;
   }
-  if (double(lowest) > double(before) * (1 - least_gain)) return;
-  g = std::move(*best);
-  g.note = "at most " + readable_bytes(lowest) + " above what is read, not " + readable_bytes(before);
+  if (double(best.memory.peak) > double(before) * (1 - least_gain)) return;
+  g = std::move(best.graph);
+  g.note = "at most " + readable_bytes(best.memory.peak) + " above what is read, not " + readable_bytes(before);
 }
 
 }  // namespace frit::jit
