@@ -3,6 +3,7 @@
 #include <vector>
 #include "jit/eager_kernels.h"
 #include "jit/x86/product.h"
+#include "tracer/convolution.h"
 #include "tracer/trace.h"
 
 namespace frit::jit {
@@ -32,6 +33,21 @@ struct PreparedProduct {
   std::vector<int64_t> offsets_[3];
 };
 ValueRef run_convolution(Trace& t, uint32_t n, Value& a, Value& b);
+// Likewise a convolution of floating type.
+struct PreparedConvolution {
+  PreparedConvolution(Trace& t, uint32_t n, Value& a, Value& b);
+  PreparedConvolution(const PreparedConvolution&) = delete;
+  void run(Epilogue* then = nullptr) const;
+  bool tells_blocks() const;  // whose rows are images' channels, and whose columns are places
+  int64_t rows = 0, columns = 0;
+  ValueRef out;
+
+ private:
+  tracer::Op op_;
+  tracer::Convolution c_;
+  ValueRef inputs_[2];
+  void* result_;
+};
 ValueRef run_pool(Trace& t, uint32_t n, Value& in);
 ValueRef run_cat(Trace& t, uint32_t n, Value* const* inputs);
 ValueRef run_gather(Trace& t, uint32_t n, Value& in, Value& index);

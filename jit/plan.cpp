@@ -105,7 +105,33 @@ bool keeps_order(const Trace& t, uint32_t n, uint32_t base) {
     if (t.nodes[n].call.op != Op::reshape && t.nodes[n].call.op != Op::detach) return false;
   return true;
 }
-// Which fused steps run on the rows of the product before or after them.
+// A convolution is moved down to the fused step that reads it first, past small steps that neither read it nor write in place (the scale of a norm,
+// say): the two can then be a pair.
+void bring_together(Plan& p, const Trace& t) {
+  const auto nodes_of = [&](const PlanStep& s) { return s.fused ? p.groups[s.index].nodes.nodes : std::vector<uint32_t>{s.index}; };
+  const auto reads = [&](const PlanStep& s, uint32_t made) {
+    const auto of_made = [&](uint32_t n) { return n != scalar_operand && view_base(t, n) == made; };
+    for (uint32_t n : nodes_of(s))
+      for (int k = 0; k < t.input_count(n); ++k)
+        if (of_made(t.input(n, k))) return true;
+    return false;
+  };
+  const auto passes = [&](const PlanStep& s, uint32_t made) {
+    const std::vector<uint32_t> nodes = nodes_of(s);
+    return std::none_of(nodes.begin(), nodes.end(), [&](uint32_t n) {
+      return (t.nodes[n].call.mode & in_place) || row(t.nodes[n].call.op).kind == RowKind::alias || t.numel(n) * 8 > t.numel(made);
+    });
+  };
+  for (size_t s = 0; s + 2 < p.steps.size(); ++s) {
+    if (p.steps[s].fused || !tells_rows(t, p.steps[s].index) || row(t.nodes[p.steps[s].index].call.op).kind == RowKind::product) continue;
+    const uint32_t made = p.steps[s].index;
+    size_t reader = s + 1;
+    while (reader < p.steps.size() && !reads(p.steps[reader], made) && passes(p.steps[reader], made)) ++reader;
+    if (reader == s + 1 || reader == p.steps.size() || !p.steps[reader].fused || !reads(p.steps[reader], made)) continue;
+    std::rotate(p.steps.begin() + ptrdiff_t(s), p.steps.begin() + ptrdiff_t(s) + 1, p.steps.begin() + ptrdiff_t(reader));
+  }
+}
+// Which fused steps run on the rows of the product or convolution before them, or of the product after them.
 void pair_with_products(Plan& p, const Trace& t) {
   const auto is_product = [&](const PlanStep& s) { return !s.fused && row(t.nodes[s.index].call.op).kind == RowKind::product; };
   const std::vector<uint32_t> memory = memory_classes(t, &p.pure);
@@ -117,7 +143,7 @@ void pair_with_products(Plan& p, const Trace& t) {
   for (size_t s = 0; s + 1 < p.steps.size(); ++s) {
     PlanStep& step = p.steps[s];
     const PlanStep& next = p.steps[s + 1];
-    if (step.fused == next.fused || !(is_product(step) || is_product(next))) continue;
+    if (step.fused == next.fused || !(step.fused ? is_product(next) : tells_rows(t, step.index))) continue;
     const GroupPlan& g = p.groups[step.fused ? step.index : next.index].group;
     if (g.code.kind == GroupKind::columns) continue;
     if (next.fused) {
@@ -164,13 +190,13 @@ std::shared_ptr<Plan> plan_of(const Graph& graph) {
   p->fast_math = t.fast_math;
   Fusion f = fuse(t, needed, roots, graph.order(), p->rewrite.checks, graph.home);
   p->why_not = std::move(f.why_not);
-  // A lone op is a kernel of this kind where it has something of that: it computes a source, or goes over a product's rows.
-  const auto follows_product = [&](const Group& g) {
+  // A lone op is a kernel of this kind where it has something of that: it computes a source, or goes over the rows of a product or a convolution.
+  const auto follows_rows = [&](const Group& g) {
     if (g.kind != GroupKind::elements || (t.nodes[g.nodes[0]].call.mode & in_place)) return false;
-    return std::any_of(g.inputs.begin(), g.inputs.end(), [&](uint32_t n) { return t.nodes[view_base(t, n)].call.op == Op::matmul && t.numel(n) == t.numel(g.nodes[0]); });
+    return std::any_of(g.inputs.begin(), g.inputs.end(), [&](uint32_t n) { return tells_rows(t, view_base(t, n)) && t.numel(n) == t.numel(g.nodes[0]); });
   };
   const auto is_fused = [&](const Group& g) {
-    return g.nodes.size() > 1 || follows_product(g) || std::any_of(g.inputs.begin(), g.inputs.end(), [&](uint32_t n) { return f.computed[view_base(t, n)]; });
+    return g.nodes.size() > 1 || follows_rows(g) || std::any_of(g.inputs.begin(), g.inputs.end(), [&](uint32_t n) { return f.computed[view_base(t, n)]; });
   };
   std::vector<bool> read(t.nodes.size());  // as a tensor
   for (const Group& g : f.groups)
@@ -204,6 +230,7 @@ std::shared_ptr<Plan> plan_of(const Graph& graph) {
     }
     p->steps.push_back(std::move(s));
   }
+  bring_together(*p, t);
   for (uint32_t n = 0; n < t.nodes.size(); ++n)
     if (roots[n] && t.nodes[n].call.op != Op::leaf) p->roots.push_back(n);
   // Last uses. A view keeps its base's storage by itself, so only direct reads count.

@@ -28,7 +28,7 @@ struct PlanGroup {
 struct PlanStep {
   bool fused = false, pure = false;   // pure: a write in place that makes a new value
   bool before = false;                // a fused step whose result's rows the next one, a product, reads: it runs on each block of them before that
-  bool then = false;                  // a product whose rows the next step, a fused one, goes over: it runs on each block of them
+  bool then = false;                  // a product or convolution whose rows the next step, a fused one, goes over: it runs on each block of them
   uint32_t index = 0;                 // of a group, or the node
   std::vector<uint32_t> drop;         // nodes whose values are not needed any more
   std::vector<uint32_t> dying;        // operands whose memory the result may take over, as far as extents allow

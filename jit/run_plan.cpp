@@ -1,6 +1,6 @@
 // Running plans. A fused step: outputs are allocated, the operands' strides are laid over the group's iteration space, neighbouring axes are
 // merged, and the kernel for that layout is launched; where there is none yet, the group's ops run one by one and the kernel is asked for. A
-// kernel that goes over a product's rows runs on each block of them as soon as it is finished. Start at run_plan.
+// kernel that goes over the rows of a product or a convolution runs on each block of them as soon as it is finished. Start at run_plan.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -335,7 +335,7 @@ void keep_outputs(Trace& t, GroupRun& r) {
   }
 }
 
-// A fused step on the blocks of a product, as they are finished, or on the rows that it reads. The matrix's elements are the step's, in the same order: as rows of n, and
+// A fused step on the blocks of a product or a convolution, as they are finished, or on the rows that a product reads. The matrix's elements are the step's, in the same order: as rows of n, and
 // as instances of so many lanes.
 class GroupOnRows : public Epilogue, public Prologue {
  public:
@@ -345,7 +345,7 @@ class GroupOnRows : public Epilogue, public Prologue {
   void begin(int64_t row, int64_t rows) override { run(row, rows, 0, n_); }
   void run(int64_t row, int64_t rows, int64_t column, int64_t columns) override {
     if (!done_.empty()) return whole_rows(row, rows, columns);
-    if (lanes_ == n_) return kernel_.run(slot_, row, row + rows, column, column + columns);
+    if (lanes_ == n_) return kernel_.run_near(slot_, row, row + rows, column, column + columns);
     if (columns == n_ && row * n_ / lanes_ == ((row + rows) * n_ - 1) / lanes_) return part(row, rows * n_, 0);
     for (int64_t r = row; r < row + rows; ++r) part(r, columns, column);
   }
@@ -353,7 +353,7 @@ class GroupOnRows : public Epilogue, public Prologue {
  private:
   void part(int64_t row, int64_t count, int64_t column) const {
     const int64_t instance = row * n_ / lanes_, lane = row * n_ % lanes_ + column;
-    kernel_.run(slot_, instance, instance + 1, lane, lane + count);
+    kernel_.run_near(slot_, instance, instance + 1, lane, lane + count);
   }
   // Rows that all columns of are there now.
   void whole_rows(int64_t row, int64_t rows, int64_t columns) {
@@ -361,10 +361,10 @@ class GroupOnRows : public Epilogue, public Prologue {
     int64_t begin = row;
     for (int64_t r = row; r < row + rows; ++r) {
       if (done_[size_t(r)].fetch_add(columns, std::memory_order_acq_rel) + columns == n_) continue;
-      if (begin < r) kernel_.run(slot_, begin * per_row, r * per_row);
+      if (begin < r) kernel_.run_near(slot_, begin * per_row, r * per_row);
       begin = r + 1;
     }
-    if (begin < row + rows) kernel_.run(slot_, begin * per_row, (row + rows) * per_row);
+    if (begin < row + rows) kernel_.run_near(slot_, begin * per_row, (row + rows) * per_row);
   }
   const CpuKernel& kernel_;
   const Slot* slot_;
@@ -401,41 +401,52 @@ std::shared_ptr<const PackedWeight> kept_right(Plan& plan, const Trace& t, uint3
   if (kept) plan.reads_packed.store(true, std::memory_order_relaxed);
   return kept;
 }
-// A product, with what makes its rows, if that is not yet done, and the step after it, if there is one. False: that one is still to be run.
-bool run_product_between(const std::shared_ptr<Plan>& plan, Trace& t, GroupRun* made_by, const PlanStep& step, const PlanStep* next, CompileWhere where, uint64_t run) {
+// A product or a convolution, ready to be run.
+struct RowMaker {
+  std::optional<PreparedProduct> product;
+  std::optional<PreparedConvolution> convolution;
+  RowMaker(Trace& t, uint32_t n) {
+    Value &a = *t.value[t.nodes[n].call.in[0]], &b = *t.value[t.nodes[n].call.in[1]];
+    const MakingScope making(t, n);
+    if (row(t.nodes[n].call.op).kind == RowKind::product) product.emplace(t, n, a, b);
+    else convolution.emplace(t, n, a, b);
+  }
+  ValueRef& out() { return product ? product->out : convolution->out; }
+  int64_t rows() const { return product ? product->p.batch * product->p.m : convolution->rows; }
+  int64_t columns() const { return product ? product->p.n : convolution->columns; }
+  bool tells_blocks() const { return product ? product->p.m > 1 && product->p.n > 1 : convolution->tells_blocks(); }
+};
+// One of these, with what makes the rows of a product's left side, if that is not yet done, and the step after it, if there is one. False: that one is still to be run.
+bool run_with_rows(const std::shared_ptr<Plan>& plan, Trace& t, GroupRun* made_by, const PlanStep& step, const PlanStep* next, CompileWhere where, uint64_t run) {
   const uint32_t n = step.index;
   for (int k = 0; k < 2; ++k) make_value(t, t.nodes[n].call.in[k]);
-  std::optional<PreparedProduct> made;
-  {
-    const MakingScope making(t, n);
-    made.emplace(t, n, *t.value[t.nodes[n].call.in[0]], *t.value[t.nodes[n].call.in[1]]);
-  }
-  PreparedProduct& product = *made;
+  RowMaker maker(t, n);
   if (t.value[n]) release(t.value[n]);
-  t.value[n] = product.out.leave();
-  const int64_t rows = product.p.batch * product.p.m;
+  t.value[n] = maker.out().leave();
   std::vector<uint32_t> nodes;
   std::optional<GroupOnRows> before, then;
   if (made_by) {
-    before.emplace(*made_by, rows, product.p.k);
+    before.emplace(*made_by, maker.rows(), maker.product->p.k);
     nodes = made_by->group.nodes.nodes;
   }
   nodes.push_back(n);
   std::optional<GroupRun> r;
   if (next) {
     r.emplace(plan->groups[next->index]);
-    if (product.p.m > 1 && product.p.n > 1) try {
-        if (prepare_group(plan, t, *next, where, *r) && follows_rows(t, *r, n, product.p.n)) then.emplace(*r, rows, product.p.n);
+    if (maker.tells_blocks()) try {
+        if (prepare_group(plan, t, *next, where, *r) && follows_rows(t, *r, n, maker.columns())) then.emplace(*r, maker.rows(), maker.columns());
       } catch (const std::exception&) {  // it will fail again by itself
       }
     if (then) nodes.insert(nodes.end(), r->group.nodes.nodes.begin(), r->group.nodes.nodes.end());
     else r->outputs.clear();
   }
-  const std::shared_ptr<const PackedWeight> kept = kept_right(*plan, t, n, product.p, run);
+  const std::shared_ptr<const PackedWeight> kept = maker.product ? kept_right(*plan, t, n, maker.product->p, run) : nullptr;
   {
     LaunchScope scope(t, nodes.data(), nodes.size());
     scope.tier = before || then ? 1 : 0;
-    product.run(then ? &*then : nullptr, before ? &*before : nullptr, kept ? kept->data() : nullptr);
+    GroupOnRows* const after = then ? &*then : nullptr;
+    if (maker.product) maker.product->run(after, before ? &*before : nullptr, kept ? kept->data() : nullptr);
+    else maker.convolution->run(after);
   }
   UseScope::made(t, n);
   t.version[n] = t.value[n]->storage->version.load(std::memory_order_relaxed);
@@ -466,7 +477,7 @@ size_t run_before_product(const std::shared_ptr<Plan>& plan, Trace& t, size_t at
     if (a.contiguous() && columns > 0 && a.numel() == t.numel(next.index) / columns * a.extent[a.rank - 1]) {
       frit::count(&Counters::kernels_launched);
       const bool third = next.then && at + 2 < plan->steps.size();
-      return run_product_between(plan, t, &r, next, third ? &plan->steps[at + 2] : nullptr, where, run) ? 3 : 2;
+      return run_with_rows(plan, t, &r, next, third ? &plan->steps[at + 2] : nullptr, where, run) ? 3 : 2;
     }
   } catch (const std::exception&) {  // the product will fail again by itself
   }
@@ -489,7 +500,7 @@ void run_step(const std::shared_ptr<Plan>& plan, Trace& t, const PlanStep& step,
       scope.cancel(), run_one_by_one(*plan, t, g);
     }
   } else if (row(t.nodes[step.index].call.op).kind == RowKind::product && !interpreter_only()) {
-    run_product_between(plan, t, nullptr, step, nullptr, where, run);
+    run_with_rows(plan, t, nullptr, step, nullptr, where, run);
   } else {
     run_single(t, step.index, step.pure);
   }
@@ -558,7 +569,7 @@ void run_plan(const std::shared_ptr<Plan>& plan, Trace& t, CompileWhere where) {
       }
       if (!step.then || failures.any()) {
         run_step(plan, t, step, where, number);
-      } else if (run_product_between(plan, t, nullptr, step, &plan->steps[i + 1], where, number)) {
+      } else if (run_with_rows(plan, t, nullptr, step, &plan->steps[i + 1], where, number)) {
         finished(step);
         finished(plan->steps[++i]);
         continue;

@@ -131,7 +131,7 @@ struct Case {
 };
 
 // Returns "" or what differs.
-std::string compare(const Case& t, uint64_t seed) {
+std::string compare(const Case& t, uint64_t seed, bool packs = true) {
   Random random(seed);
   const Place pa(t.a, t.m, t.k, t.batch, t.share_a), pb(t.b, t.k, t.n, t.batch, t.share_b), pc(t.c, t.m, t.n, t.batch, false);
   return dispatch(t.dtype, [&]<class T>(T) -> std::string {
@@ -151,7 +151,7 @@ std::string compare(const Case& t, uint64_t seed) {
     for (const int run : {0, 1, 2, 3, 4, 5}) {  // twice each, since a product of a known shape takes a shorter way; then with B packed before
       const bool with_avx512 = run >= 2 && run != 4;
       use_avx512(with_avx512);
-      const size_t packed = run >= 4 ? jit::packed_right_bytes(p) : 0;
+      const size_t packed = run >= 4 && packs ? jit::packed_right_bytes(p) : 0;
       if ((with_avx512 && !uses_avx512()) || (run >= 4 && !packed)) continue;
       std::copy(before.begin(), before.end(), c.data());
       const Guarded kept(packed, true);
@@ -388,7 +388,7 @@ TEST_CASE("products on many threads at once, with buffers released between", "[p
       for (int i = 0; i < 12; i++) {
         Random r(uint64_t(w * 100 + i));
         Case t = random_case(r, floats[(w + i) % 4], 90);
-        if (compare(t, uint64_t(i)) != "") wrong++;
+        if (compare(t, uint64_t(i), false) != "") wrong++;  // the threads switch the instruction set for each other: what one packed is not read by another's
         jit::release_product_buffers();
       }
     });

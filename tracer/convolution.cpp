@@ -55,19 +55,25 @@ template <class T> struct Oracle {
   }
   int64_t seen(int axis, int64_t place, int64_t element) const { return place * c.axis[axis].stride - c.axis[axis].low + element * c.axis[axis].dilation; }
 
-  void forward() const {
+  // Every element of the images that result, in order: terms(sum, image, channel, row, column).
+  template <class F> void images(int64_t channels, int64_t rows, int64_t columns, F terms) const {
     T* y = out;
     for (int64_t n = 0; n < c.batch; ++n)
-      for (int64_t o = 0; o < c.groups * c.out_channels; ++o)
-        for (int64_t i = 0; i < c.axis[0].out; ++i)
-          for (int64_t j = 0; j < c.axis[1].out; ++j) {
+      for (int64_t o = 0; o < channels; ++o)
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < columns; ++j) {
             Sum<T> sum;
-            for (int64_t k = 0; k < c.in_channels; ++k)
-              for (int64_t r = 0; r < c.axis[0].kernel; ++r)
-                for (int64_t s = 0; s < c.axis[1].kernel; ++s)
-                  sum.take(at(b, o, k, r, s), pixel(a, n, o / c.out_channels * c.in_channels + k, seen(0, i, r), seen(1, j, s)));
+            terms(sum, n, o, i, j);
             *y++ = sum.total();
           }
+  }
+  void forward() const {
+    images(c.groups * c.out_channels, c.axis[0].out, c.axis[1].out, [&](Sum<T>& sum, int64_t n, int64_t o, int64_t i, int64_t j) {
+      for (int64_t k = 0; k < c.in_channels; ++k)
+        for (int64_t r = 0; r < c.axis[0].kernel; ++r)
+          for (int64_t s = 0; s < c.axis[1].kernel; ++s)
+            sum.take(at(b, o, k, r, s), pixel(a, n, o / c.out_channels * c.in_channels + k, seen(0, i, r), seen(1, j, s)));
+    });
   }
   // Of one axis the kernel's elements that lie on q for some place, which may be outside.
   struct Meeting {
@@ -85,19 +91,13 @@ template <class T> struct Oracle {
     return at(a, n, o, row, column);
   }
   void input() const {
-    T* x = out;
-    for (int64_t n = 0; n < c.batch; ++n)
-      for (int64_t channel = 0; channel < c.groups * c.in_channels; ++channel)
-        for (int64_t i = 0; i < c.axis[0].in; ++i)
-          for (int64_t j = 0; j < c.axis[1].in; ++j) {
-            const auto rows = meetings(0, i), columns = meetings(1, j);
-            const int64_t first = channel / c.in_channels * c.out_channels;
-            Sum<T> sum;
-            for (int64_t o = first; o < first + c.out_channels; ++o)
-              for (const Meeting& r : rows)
-                for (const Meeting& s : columns) sum.take(at(b, o, channel % c.in_channels, r.element, s.element), gradient(n, o, r.place, s.place));
-            *x++ = sum.total();
-          }
+    images(c.groups * c.in_channels, c.axis[0].in, c.axis[1].in, [&](Sum<T>& sum, int64_t n, int64_t channel, int64_t i, int64_t j) {
+      const auto rows = meetings(0, i), columns = meetings(1, j);
+      const int64_t first = channel / c.in_channels * c.out_channels;
+      for (int64_t o = first; o < first + c.out_channels; ++o)
+        for (const Meeting& r : rows)
+          for (const Meeting& s : columns) sum.take(at(b, o, channel % c.in_channels, r.element, s.element), gradient(n, o, r.place, s.place));
+    });
   }
   void weight() const {
     T* w = out;

@@ -170,6 +170,8 @@ void Emitter::run_streaming(const SinkGroup& g, const StripPlan& plan, Level& le
   const Gp all = elements_in_all();
   const Label normal = cc_.newLabel();
   suspend(level);
+  cc_.test(scratch_.r8(), 1);
+  cc_.jnz(normal);
   cc_.cmp(all, int32_t(streaming_bytes() / size_of(stores[0].memory)));
   cc_.jl(normal);
   const Gp misaligned = cc_.newGpq(), address = cc_.newGpq();

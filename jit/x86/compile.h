@@ -8,7 +8,8 @@
 namespace frit::jit {
 
 // Runs instances [begin, end) of the linearised grid axes (row-major) and, along the last block axis, lanes
-// [lane_begin, lane_end); lane_end = INT64_MAX means all. Only a `lane_split` kernel may be given part of the lanes.
+// [lane_begin, lane_end); lane_end = INT64_MAX means all. Only a `lane_split` kernel may be given part of the lanes. scratch: work space for those
+// that have some; 1: nothing is stored past the caches, however large the whole result is.
 using CpuEntry = void (*)(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin, int64_t lane_end, char* scratch);
 
 struct CpuKernel {
@@ -24,6 +25,10 @@ struct CpuKernel {
 
   void run(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin = 0, int64_t lane_end = INT64_MAX) const {
     scratch_bytes ? run_with_scratch(args, begin, end, lane_begin, lane_end) : entry(args, begin, end, lane_begin, lane_end, nullptr);
+  }
+  // A block that lies in the caches.
+  void run_near(const kernels::Slot* args, int64_t begin, int64_t end, int64_t lane_begin = 0, int64_t lane_end = INT64_MAX) const {
+    scratch_bytes ? run_with_scratch(args, begin, end, lane_begin, lane_end) : entry(args, begin, end, lane_begin, lane_end, reinterpret_cast<char*>(1));
   }
 
  private:

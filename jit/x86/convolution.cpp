@@ -70,6 +70,7 @@ struct Job {
   int64_t out_group, out_row;  // steps in elements
   Scattered places;            // where an image's places lie
   bool plain;                  // the matrix is one in memory: each pixel is seen by its own place alone
+  Epilogue* then;              // is told the result's blocks; its places are dense
 
   int64_t size() const { return int64_t(size_of(storage)); }
   int64_t wide() const { return storage == Dtype::Float64 ? 8 : 4; }
@@ -97,6 +98,24 @@ struct Split {
   }
 };
 
+// Columns are the places of one image after the other.
+class OfImages final : public Epilogue {
+ public:
+  OfImages(const Job& j, int64_t group) : j_(j), group_(group) {}
+  void run(int64_t row, int64_t rows, int64_t column, int64_t columns) override {
+    const int64_t places = j_.windows.places();
+    for (int64_t done = 0; done < columns;) {
+      const int64_t image = (column + done) / places, place = (column + done) % places, count = std::min(places - place, columns - done);
+      j_.then->run((image * j_.groups + group_) * j_.m + row, rows, place, count);
+      done += count;
+    }
+  }
+
+ private:
+  const Job& j_;
+  const int64_t group_;
+};
+
 void multiply(const Job& j) {
   const bool together = j.batch > 1 && j.windows.places() < few_places;
   const int64_t n = j.windows.places() * (together ? j.batch : 1);
@@ -110,6 +129,8 @@ void multiply(const Job& j) {
     v.a = j.left + (group * j.m + row) * j.k * j.size();
     v.c = j.out + (group * j.out_group + image * j.places.image_step + row * j.out_row) * j.size();
     v.first = column;
+    OfImages of_images(j, group);
+    if (j.then) v.then = &of_images, v.then_row = row, v.then_column = image * w.places() + column;
     Scattered places = j.places;
     if (j.dense() && !together) {
       v.c += column * j.size();
@@ -163,6 +184,7 @@ void fold(const Job& j) {
           i += here;
         }
       }
+      if (j.then) j.then->run((image * j.groups + group) * j.m, j.m, first, count);
     }
   });
 }
@@ -177,11 +199,11 @@ bool is_plain(const Convolution& c, const Images& from) {
     if (a.kernel != 1 || a.stride != 1 || a.low != 0 || a.in != a.out) return false;
   return c.axis[0].in == 1 || from.stride[2] == c.axis[1].in * from.stride[3];
 }
-void forward(const Convolution& c, const Images& input, const Images& weight, char* out) {
+void forward(const Convolution& c, const Images& input, const Images& weight, char* out, Epilogue* then) {
   const Elements e = elements_of(c);
   const int64_t outputs = c.groups * c.out_channels;
   const Job j{c.dtype, c.groups, c.batch, c.out_channels, c.in_channels * e.count(), weight.data, windows_of(c, input, true, e), c.in_channels * input.stride[1], out,
-        c.out_channels * c.places(), c.places(), {c.axis[0].out, c.axis[1].out, outputs * c.places(), c.axis[1].out, 1}, is_plain(c, input)};
+        c.out_channels * c.places(), c.places(), {c.axis[0].out, c.axis[1].out, outputs * c.places(), c.axis[1].out, 1}, is_plain(c, input), then};
   run(j);
 }
 
@@ -207,7 +229,7 @@ void turn_weights(const Convolution& c, const T* weight, T* out, const std::vect
           for (const Meeting& s : columns) *out++ = from[r.element * kernel_columns + s.element];
       }
 }
-void input_gradient(const Convolution& c, const Images& gradient, const Images& weight, char* out) {
+void input_gradient(const Convolution& c, const Images& gradient, const Images& weight, char* out, Epilogue* then) {
   const int64_t size = int64_t(size_of(c.dtype)), inputs = c.groups * c.in_channels;
   const Convolution::Axis &rows = c.axis[0], &columns = c.axis[1];
   const Memory turned(std::max<int64_t>(1, c.groups * c.out_channels * c.in_channels * c.elements() * size));
@@ -230,7 +252,7 @@ void input_gradient(const Convolution& c, const Images& gradient, const Images& 
       Windows w = windows_of(c, gradient, false, e);
       w.place_rows = up(rows.in - r, rows.stride), w.place_columns = up(columns.in - s, columns.stride);
       run({c.dtype, c.groups, c.batch, c.in_channels, c.out_channels * e.count(), turned.data(), w, c.out_channels * gradient.stride[1], out + (r * columns.in + s) * size,
-           c.in_channels * c.pixels(), c.pixels(), {w.place_rows, w.place_columns, inputs * c.pixels(), rows.stride * columns.in, columns.stride}, is_plain(c, gradient)});
+           c.in_channels * c.pixels(), c.pixels(), {w.place_rows, w.place_columns, inputs * c.pixels(), rows.stride * columns.in, columns.stride}, is_plain(c, gradient), then});
     }
 }
 
@@ -283,7 +305,12 @@ void weight_gradient(const Convolution& c, const Images& gradient, const Images&
 }
 }  // namespace
 
-void convolution_x86(tracer::Op op, const Convolution& c, const Images& a, const Images& b, void* result) {
+bool tells_blocks(tracer::Op op, const Convolution& c) {
+  if (op == tracer::Op::convolution) return c.in_channels * c.elements() > 0;
+  return op == tracer::Op::convolution_input && c.axis[0].stride == 1 && c.axis[1].stride == 1 && c.out_channels * c.elements() > 0;
+}
+
+void convolution_x86(tracer::Op op, const Convolution& c, const Images& a, const Images& b, void* result, Epilogue* then) {
   char* const out = static_cast<char*>(result);
   const int64_t depth = op == tracer::Op::convolution ? c.in_channels * c.elements() : op == tracer::Op::convolution_input ? c.out_channels * c.elements() : c.batch * c.places();
   const int64_t results = op == tracer::Op::convolution         ? c.batch * c.groups * c.out_channels * c.places()
@@ -294,7 +321,7 @@ void convolution_x86(tracer::Op op, const Convolution& c, const Images& a, const
     std::memset(out, 0, size_t(results) * size_of(c.dtype));
     return;
   }
-  op == tracer::Op::convolution ? forward(c, a, b, out) : op == tracer::Op::convolution_input ? input_gradient(c, a, b, out) : weight_gradient(c, a, b, out);
+  op == tracer::Op::convolution ? forward(c, a, b, out, then) : op == tracer::Op::convolution_input ? input_gradient(c, a, b, out, then) : weight_gradient(c, a, b, out);
 }
 
 }  // namespace frit::jit
