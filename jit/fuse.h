@@ -53,6 +53,8 @@ std::vector<uint32_t> memory_of(const Trace& t, const std::vector<uint32_t>& lea
 
 // The node whose value a chain of views shows.
 uint32_t view_base(const Trace& t, uint32_t n);
+// A product, or a convolution, whose rows are the channels of images: a kernel may go over them as they are finished.
+bool tells_rows(const Trace& t, uint32_t n);
 // Is it written by one op that reads nothing, whose elements are a function of their index?
 bool is_indexed_source(const Trace& t, uint32_t n);
 // Where the elements of a source, or of a view of one, lie in the source as it would be stored (contiguous): nothing where a

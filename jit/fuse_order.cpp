@@ -5,6 +5,14 @@
 #include <utility>
 #include "jit/fuse_parts.h"
 
+namespace frit::jit {
+bool tells_rows(const Trace& t, uint32_t n) {
+  using namespace tracer;
+  const Op op = t.nodes[n].call.op;
+  return row(op).kind == RowKind::product || ((op == Op::convolution || op == Op::convolution_input) && is_floating(t.nodes[n].result.dtype));
+}
+}  // namespace frit::jit
+
 namespace frit::jit::fusing {
 
 // Sums of columns that read the same tensor are one kernel, whatever lies between them: it is read once.
@@ -133,9 +141,9 @@ constexpr uint32_t longest_run = 3;
 constexpr double near_peak = 0.5;  // what holds less stays in the program's order, in which results are read while they are in the cache
 }  // namespace
 
-// A product, and a kernel that goes over its rows as they are finished.
+// A product or a convolution, and a kernel that goes over its rows as they are finished.
 bool Builder::runs_with(const Group& product, const Group& g) const {
-  if (product.kind != GroupKind::single || row(t_.nodes[product.nodes[0]].call.op).kind != RowKind::product || (g.kind != GroupKind::elements && g.kind != GroupKind::row)) return false;
+  if (product.kind != GroupKind::single || !tells_rows(t_, product.nodes[0]) || (g.kind != GroupKind::elements && g.kind != GroupKind::row)) return false;
   return std::any_of(g.inputs.begin(), g.inputs.end(), [&](uint32_t n) { return view_base(t_, n) == product.nodes[0]; });
 }
 

@@ -105,12 +105,7 @@ bool keeps_order(const Trace& t, uint32_t n, uint32_t base) {
     if (t.nodes[n].call.op != Op::reshape && t.nodes[n].call.op != Op::detach) return false;
   return true;
 }
-// Products, and convolutions, whose rows are the channels of images.
-bool tells_rows(const Trace& t, uint32_t n) {
-  const Op op = t.nodes[n].call.op;
-  return row(op).kind == RowKind::product || ((op == Op::convolution || op == Op::convolution_input) && is_floating(t.nodes[n].result.dtype));
-}
-// What makes rows is moved down to the fused step that reads it first, past small steps that neither read it nor write in place (the scale of a norm,
+// A convolution is moved down to the fused step that reads it first, past small steps that neither read it nor write in place (the scale of a norm,
 // say): the two can then be a pair.
 void bring_together(Plan& p, const Trace& t) {
   const auto nodes_of = [&](const PlanStep& s) { return s.fused ? p.groups[s.index].nodes.nodes : std::vector<uint32_t>{s.index}; };
@@ -128,7 +123,7 @@ void bring_together(Plan& p, const Trace& t) {
     });
   };
   for (size_t s = 0; s + 2 < p.steps.size(); ++s) {
-    if (p.steps[s].fused || !tells_rows(t, p.steps[s].index)) continue;
+    if (p.steps[s].fused || !tells_rows(t, p.steps[s].index) || row(t.nodes[p.steps[s].index].call.op).kind == RowKind::product) continue;
     const uint32_t made = p.steps[s].index;
     size_t reader = s + 1;
     while (reader < p.steps.size() && !reads(p.steps[reader], made) && passes(p.steps[reader], made)) ++reader;

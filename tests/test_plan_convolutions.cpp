@@ -91,6 +91,29 @@ TEST_CASE("plans: what follows a transposed convolution, or one over a line", "[
       CHECK((bits_of(compile(along)(line, v, c)) == in_eager([&] { return bits_of(along(line, v, c)); })));
     }
 }
+TEST_CASE("plans: what a convolution reads does not change while it runs", "[plan][convolution]") {
+  const NoGradGuard none;
+  for (int threads : {1, 4}) {
+    const Threads scope(threads);
+    const Tensor x = spread({2, 8, 40, 41}), w = spread({8, 8, 3, 3}, 0.2);
+    const auto residual = [](const Tensor& x, const Tensor& w) {  // the operand dies where it is read last, and lends its memory
+      const Tensor h = tanh(x * 2.0), k = tanh(w);
+      return relu(conv2d(h, k, {}, 1, 1) + h);
+    };
+    auto compiled = compile(residual);
+    for (int i = 0; i < 3; ++i) CHECK((bits_of(compiled(x, w)) == in_eager([&] { return bits_of(residual(x, w)); })));
+    const auto writes = [](Tensor x, const Tensor& w) {
+      x.add_(relu(conv2d(x, w, {}, 1, 1)));
+      return x * 1.0;
+    };
+    auto in_place = compile(writes);
+    for (int i = 0; i < 3; ++i) {
+      Tensor a = x.clone(), b = x.clone();
+      CHECK((bits_of(in_place(a, w)) == in_eager([&] { return bits_of(writes(b, w)); })));
+      CHECK((bits_of(a) == bits_of(b)));
+    }
+  }
+}
 TEST_CASE("plans: integers and empty images are convolved as before", "[plan][convolution]") {
   const NoGradGuard none;
   const Tensor x = arange(int64_t(2 * 3 * 6 * 6)).reshape({2, 3, 6, 6}), w = arange(int64_t(4 * 3 * 3 * 3)).reshape({4, 3, 3, 3});
