@@ -42,8 +42,11 @@ struct Entry {
 };
 using Given = std::vector<std::shared_ptr<const PackedWeight>>;  // freed after the lock
 
+// Taken after the lock of the plans' cache, by a plan that goes; in a fork, too, since its handlers are installed before that one's.
+constinit std::mutex lock;
+[[maybe_unused]] const int forks = pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); });
+
 struct Registry {
-  std::mutex lock;
   std::unordered_map<uint32_t, std::vector<Entry>> weights;  // by storage
   int64_t bytes = 0;
   uint64_t clock = 0;
@@ -90,7 +93,6 @@ Registry& registry() {
   static Registry* r = [] {
     set_storage_watcher(&changed);
     before_release(&let_go);
-    pthread_atfork([] { registry().lock.lock(); }, [] { registry().lock.unlock(); }, [] { registry().lock.unlock(); });
     return new Registry;  // never destroyed: tensors may die after every static object
   }();
   return *r;
@@ -98,7 +100,7 @@ Registry& registry() {
 void changed(uint32_t storage, bool gone) noexcept {
   Registry& r = registry();
   Given given;
-  const std::lock_guard hold(r.lock);
+  const std::lock_guard hold(lock);
   const auto at = r.weights.find(storage);
   if (at == r.weights.end()) return;
   for (Entry& e : at->second) r.lose(e, given);
@@ -107,7 +109,7 @@ void changed(uint32_t storage, bool gone) noexcept {
 void let_go() noexcept {
   Registry& r = registry();
   Given given;
-  const std::lock_guard hold(r.lock);
+  const std::lock_guard hold(lock);
   for (auto& [storage, entries] : r.weights)
     for (Entry& e : entries) r.lose(e, given);
 }
@@ -136,7 +138,7 @@ std::shared_ptr<const PackedWeight> packed_weight(const Product& p, const Value&
   const Reading reading{b.offset, p.k, p.n, p.b_row, p.b_col, p.dtype, uses_avx512()};
   Given given;
   {
-    const std::lock_guard hold(r.lock);
+    const std::lock_guard hold(lock);
     Entry* e = r.find(storage, reading);
     const uint64_t now = ++r.clock;
     if (may_change_unseen(s)) {
@@ -166,7 +168,7 @@ std::shared_ptr<const PackedWeight> packed_weight(const Product& p, const Value&
     made = pack(p, b);
   } catch (const OutOfMemoryError&) {
   }
-  const std::lock_guard hold(r.lock);
+  const std::lock_guard hold(lock);
   Entry* const e = r.find(storage, reading);
   if (!e) return nullptr;  // cannot be: whoever runs the product holds the weight
   e->packing = false;
@@ -185,7 +187,7 @@ std::shared_ptr<const PackedWeight> packed_weight(const Product& p, const Value&
 void forget_packed_of(const void* plan) noexcept {
   Registry& r = registry();
   Given given;
-  const std::lock_guard hold(r.lock);
+  const std::lock_guard hold(lock);
   for (auto& [storage, entries] : r.weights)
     for (Entry& e : entries) {
       std::erase(e.plans, plan);
@@ -195,20 +197,20 @@ void forget_packed_of(const void* plan) noexcept {
 void set_packed_weight_limit(int64_t bytes) {
   Registry& r = registry();
   Given given;
-  const std::lock_guard hold(r.lock);
+  const std::lock_guard hold(lock);
   r.most = bytes;
   for (auto& [storage, entries] : r.weights)
     for (Entry& e : entries) r.start_again(e, given);
 }
 int64_t packed_weight_bytes() {
   Registry& r = registry();
-  const std::lock_guard hold(r.lock);
+  const std::lock_guard hold(lock);
   return r.bytes;
 }
 void log_packed_weights() {
   Registry& r = registry();
   Given kept;
-  const std::lock_guard hold(r.lock);
+  const std::lock_guard hold(lock);
   for (const auto& [storage, entries] : r.weights)
     for (const Entry& e : entries)
       if (e.packed) log_use(e.packed->memory(), MemoryUse::packed);
