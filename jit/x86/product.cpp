@@ -109,9 +109,9 @@ View part_of(const View& v, int64_t row, int64_t rows, int64_t column, int64_t c
   part.m = std::min(rows, v.m - row);
   part.n = std::min(columns, v.n - column);
   part.a += row * v.a_row * size;
-  part.b += column * v.b_col * size;
   part.c += (row * v.c_row + column * v.c_col) * size;
   if (v.kept) part.kept += column * v.k * v.compute_size();  // parts begin at a strip
+  else part.b += column * v.b_col * size;
   part.then_row += v.turned ? column : row;
   part.then_column += v.turned ? row : column;
   return part;

@@ -232,7 +232,7 @@ void Driver::block(const Block& b) {
 // that prefetches; the next four do as above.
 void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, int64_t width, TileArgs& g) {
   const bool packing = s.right == RightMode::PackOnUse && b.fresh;
-  const char* const in_place = right_at(b.depth_from, b.column + j);
+  const char* const in_place = v.kept ? nullptr : right_at(b.depth_from, b.column + j);
   const char* const packed = v.kept ? kept_strip(v, b.column + j, b.depth_from, width) : s.right == RightMode::Rows ? nullptr : b.right + j * b.depth * size;
   const int64_t tail = width & (lanes - 1);
   const int vectors = int((width + lanes - 1) >> std::countr_zero(uint64_t(lanes)));
@@ -241,8 +241,8 @@ void Driver::strip_of_tiles(const Block& b, const RowTiles& tiles, int64_t j, in
   g.c = b.c + j * size;
   g.a = s.left == LeftMode::Packed || v.left ? left : left_at(b.row, b.depth_from);
   g.packed = const_cast<char*>(packed);  // written where it is packed on use
-  g.next = in_place + width * size;
-  if (v.kept) g.b_row = vectors * s.register_bytes, g.next = packed + b.depth * g.b_row;
+  if (v.kept) g.b_row = vectors * s.register_bytes;
+  g.next = v.kept ? packed + b.depth * g.b_row : in_place + width * size;
   const auto call = [&](RightMode mode, bool prefetch, int64_t count) {
     key.right = mode;
     key.prefetch = prefetch;
