@@ -144,8 +144,8 @@ TEST_CASE("packed weights: what packs in vain waits longer each time", "[packed]
 }
 TEST_CASE("packed weights: their memory is counted, named, bounded, and given back", "[packed]") {
   const NoGradGuard none;
-  synchronize();
-  const int64_t start = memory::stats().current;
+  synchronize(), jit::wait_for_compiles();
+  const int64_t start = memory::stats().current;  // what background work of the case before still holds may go meanwhile
   {
     auto layer = std::make_unique<Layer>();
     const Tensor x = spread({8, 96}, 1);
@@ -184,7 +184,7 @@ TEST_CASE("packed weights: their memory is counted, named, bounded, and given ba
     if (layer && f) agree([&] { return (*f)(x); }, [&] { return (*layer)(x); });
   }
   synchronize();
-  CHECK(memory::stats().current == start);
+  CHECK(memory::stats().current <= start);
 }
 TEST_CASE("packed weights: all of them together are bounded", "[packed]") {
   const NoGradGuard none;
