@@ -423,13 +423,13 @@ bool run_with_rows(const std::shared_ptr<Plan>& plan, Trace& t, GroupRun* made_b
   RowMaker maker(t, n);
   if (t.value[n]) release(t.value[n]);
   t.value[n] = maker.out().leave();
-  std::vector<uint32_t> nodes;
+  std::vector<uint32_t> nodes;  // empty: n alone
   std::optional<GroupOnRows> before, then;
   if (made_by) {
     before.emplace(*made_by, maker.rows(), maker.product->p.k);
     nodes = made_by->group.nodes.nodes;
+    nodes.push_back(n);
   }
-  nodes.push_back(n);
   std::optional<GroupRun> r;
   if (next) {
     r.emplace(plan->groups[next->index]);
@@ -437,12 +437,16 @@ bool run_with_rows(const std::shared_ptr<Plan>& plan, Trace& t, GroupRun* made_b
         if (prepare_group(plan, t, *next, where, *r) && follows_rows(t, *r, n, maker.columns())) then.emplace(*r, maker.rows(), maker.columns());
       } catch (const std::exception&) {  // it will fail again by itself
       }
-    if (then) nodes.insert(nodes.end(), r->group.nodes.nodes.begin(), r->group.nodes.nodes.end());
-    else r->outputs.clear();
+    if (then) {
+      if (nodes.empty()) nodes.push_back(n);
+      nodes.insert(nodes.end(), r->group.nodes.nodes.begin(), r->group.nodes.nodes.end());
+    } else {
+      r->outputs.clear();
+    }
   }
   const std::shared_ptr<const PackedWeight> kept = maker.product ? kept_right(*plan, t, n, maker.product->p, run) : nullptr;
   {
-    LaunchScope scope(t, nodes.data(), nodes.size());
+    LaunchScope scope(t, nodes.empty() ? &n : nodes.data(), std::max<size_t>(1, nodes.size()));
     scope.tier = before || then ? 1 : 0;
     GroupOnRows* const after = then ? &*then : nullptr;
     if (maker.product) maker.product->run(after, before ? &*before : nullptr, kept ? kept->data() : nullptr);

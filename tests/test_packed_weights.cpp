@@ -10,16 +10,12 @@
 #include "jit/tiers.h"
 #include "runtime/buffer.h"
 #include "tests/support/automatic.h"
+#include "tests/support/rows.h"
 
 using namespace frit;
 using namespace frit::testing;
 
 namespace {
-Tensor spread(IntArrayRef sizes, double scale = 0.5, Dtype d = kFloat32) {
-  int64_t n = 1;
-  for (int64_t e : sizes) n *= e;
-  return ((arange(n).to(kFloat64) * 0.754877666).frac() * 2.0 - 1.0).mul(scale).to(d).reshape(sizes);
-}
 struct Layer {
   Tensor w, b;
   explicit Layer(int64_t in = 96, int64_t out = 160, Dtype d = kFloat32) : w(spread({out, in}, 0.2, d)), b(spread({out}, 1, d)) { synchronize(); }

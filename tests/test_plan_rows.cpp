@@ -5,22 +5,12 @@
 #include <string>
 #include <frit/frit.h>
 #include "tests/support/automatic.h"
+#include "tests/support/rows.h"
 
 using namespace frit;
 using namespace frit::testing;
 
 namespace {
-struct Threads {
-  int before = num_threads();
-  explicit Threads(int n) { set_num_threads(n); }
-  ~Threads() { set_num_threads(before); }
-};
-Tensor spread(IntArrayRef sizes, double scale = 0.5, Dtype d = kFloat32) {
-  Tensor t = arange(int64_t(1)).to(kFloat64);
-  int64_t n = 1;
-  for (int64_t e : sizes) n *= e;
-  return ((arange(n).to(kFloat64) * 0.754877666).frac() * 2.0 - 1.0).mul(scale).to(d).reshape(sizes);
-}
 struct Form {
   const char* name;
   std::function<Tensor(const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& r)> f;

@@ -8,7 +8,6 @@ namespace frit::jit {
 namespace products {
 namespace {
 constexpr int strip_vectors = 3;
-constexpr int64_t rows_at_once = 16;  // of a source whose rows are contiguous: its lines stay in L1
 
 int64_t register_bytes() { return uses_avx512() ? 64 : 32; }
 int64_t lanes_of(Dtype storage) { return register_bytes() / (storage == Dtype::Float64 ? 8 : 4); }
@@ -57,15 +56,8 @@ size_t packed_right_bytes(const Product& p) {
 }
 
 void pack_right(const Product& p, const void* b, char* out) {
-  const int64_t size = p.dtype == Dtype::Float64 ? 8 : 4, lanes = lanes_of(p.dtype), strip = strip_vectors * lanes;
-  const int64_t storage_size = int64_t(size_of(p.dtype)), at_once = p.b_col == 1 ? rows_at_once : p.k;
-  const PackStrip pack = pack_strip(p.dtype);
-  for (int64_t k = 0; k < p.k; k += at_once)
-    for (int64_t j = 0; j < p.n; j += strip) {
-      const int64_t width = std::min(strip, p.n - j), stride = whole_registers(width, lanes);
-      pack(out + (j * p.k + k * stride) * size, static_cast<const char*>(b) + (k * p.b_row + j * p.b_col) * storage_size, p.b_row, p.b_col,
-           std::min(at_once, p.k - k), width, stride);
-    }
+  const int64_t lanes = lanes_of(p.dtype);
+  pack_strips(p.dtype, out, static_cast<const char*>(b), p.b_row, p.b_col, p.k, p.n, strip_vectors * lanes, lanes);
 }
 
 }  // namespace frit::jit

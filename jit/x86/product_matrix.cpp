@@ -10,7 +10,6 @@ namespace {
 
 constexpr int pack_overhang = 32;                       // bytes that packing may write past a strip
 constexpr int64_t kept_result_bytes = int64_t(1) << 20;  // of a block of C that is stored elsewhere later
-constexpr int64_t pack_rows_at_once = 16;               // of a source whose rows are contiguous: its lines stay in L1
 
 int64_t round_up(int64_t x, int64_t to) { return (x + to - 1) / to * to; }
 
@@ -184,13 +183,7 @@ void Driver::pack_right_windows(const Block& b) {
 void Driver::pack_right(const Block& b) {
   if (v.kept) return;
   if (v.right) return pack_right_windows(b);
-  const int64_t rows_at_once = v.b_col == 1 ? pack_rows_at_once : b.depth;
-  for (int64_t k = 0; k < b.depth; k += rows_at_once)
-    for (int64_t j = 0; j < b.columns; j += strip) {
-      const int64_t width = std::min(strip, b.columns - j), stride = (width + lanes - 1) & -lanes;
-      pack(b.right + (j * b.depth + k * stride) * size, right_at(b.depth_from + k, b.column + j), v.b_row, v.b_col,
-           std::min(rows_at_once, b.depth - k), width, stride);
-    }
+  pack_strips(v.storage, b.right, right_at(b.depth_from, b.column), v.b_row, v.b_col, b.depth, b.columns, strip, lanes);
 }
 
 // A tile's strip is followed by a gap of one register, since packing may write past its end.

@@ -179,6 +179,16 @@ PackStrip pack_strip(Dtype storage) {
   }
 }
 
+void pack_strips(Dtype storage, char* out, const char* from, int64_t step_k, int64_t step_j, int64_t depth, int64_t columns, int64_t strip, int64_t lanes) {
+  const PackStrip pack = pack_strip(storage);
+  const int64_t size = storage == Dtype::Float64 ? 8 : 4, storage_size = int64_t(size_of(storage)), rows_at_once = step_j == 1 ? pack_rows_at_once : depth;
+  for (int64_t k = 0; k < depth; k += rows_at_once)
+    for (int64_t j = 0; j < columns; j += strip) {
+      const int64_t width = std::min(strip, columns - j), stride = (width + lanes - 1) & -lanes;
+      pack(out + (j * depth + k * stride) * size, from + (k * step_k + j * step_j) * storage_size, step_k, step_j, std::min(rows_at_once, depth - k), width, stride);
+    }
+}
+
 void store_block(Dtype storage, char* c, int64_t c_row, int64_t c_col, const char* from, int64_t from_row, int64_t rows, int64_t columns) {
   const auto* narrow = reinterpret_cast<const float*>(from);
   switch (storage) {

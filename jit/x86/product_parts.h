@@ -50,6 +50,9 @@ inline const int32_t* tail_mask(int64_t count, int size) { return mask_words + 8
 // (then zero-filled). May write up to one register past the end of the strip.
 using PackStrip = void (*)(char* out, const char* from, int64_t step_k, int64_t step_j, int64_t depth, int64_t width, int64_t stride);
 PackStrip pack_strip(Dtype storage);
+constexpr int64_t pack_rows_at_once = 16;  // of a source whose rows are contiguous: its lines stay in L1
+// Strips of so many columns, one after the other, the last one of whole registers of `lanes` elements.
+void pack_strips(Dtype storage, char* out, const char* from, int64_t step_k, int64_t step_j, int64_t depth, int64_t columns, int64_t strip, int64_t lanes);
 // Rounds a block of C, [rows][columns] with row stride `from_row` elements in the computing type, to its storage type and place.
 void store_block(Dtype storage, char* c, int64_t c_row, int64_t c_col, const char* from, int64_t from_row, int64_t rows, int64_t columns);
 
